@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @require_GET
 def show_compare(request: HttpRequest, dataset_id: int) -> HttpResponse:
-    """Two ends side by side. The first to look starts the comparison, and the fragment follows it."""
+    """Show two ends side by side. The first to look starts the comparison, and the fragment follows it."""
     principal = signed_in(request)
     dataset = datasets.get_dataset(principal, dataset_id)
     if not request.htmx:  # type: ignore[attr-defined]  # set by a middleware
@@ -83,7 +83,7 @@ def cancel_compare(request: HttpRequest, dataset_id: int) -> HttpResponse:
 
 @require_GET
 def show_blame(request: HttpRequest, dataset_id: int) -> HttpResponse:
-    """Who changed one row, newest first. The first to look starts the walk, and the page follows it."""
+    """Show who changed one row, newest first. The first to look starts the walk, and the page follows it."""
     principal = signed_in(request)
     dataset = datasets.get_dataset(principal, dataset_id)
     note_reading(by=principal, verb="read_history", object=dataset.path, branch=request.GET.get("branch", ""))

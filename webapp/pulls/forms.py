@@ -43,7 +43,7 @@ class RemarkForm(CommentForm):
     column = forms.CharField(required=False)
 
     def anchor(self) -> dict[str, Any]:
-        """What it is about; the columns of a key come as `key.<column>`."""
+        """Return what it is about; the columns of a key come as `key.<column>`."""
         names = ("path", "line", "side") if self.cleaned_data.get("path") else ("dataset", "column")
         anchor = {name: value for name in names if (value := self.cleaned_data.get(name)) not in ("", None)}
         key = {name[len("key.") :]: value for name, value in self.data.items() if name.startswith("key.") and value}

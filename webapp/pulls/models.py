@@ -17,6 +17,8 @@ from webapp.repositories.models import commit_key
 
 if TYPE_CHECKING:
     from django_stubs_ext.db.models import TypedModelMeta
+
+    from webapp.repositories.models import Repository
 else:
     TypedModelMeta = object
 
@@ -123,6 +125,10 @@ class NamedComparison(models.Model):
 
     row = models.ForeignKey(PullDataset, on_delete=models.CASCADE, related_name="comparisons", db_constraint=False)
     name = models.CharField(max_length=10, choices=states.NAMED_CHOICES)
+    reviewer = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.CASCADE, related_name="+", db_constraint=False
+    )
+    """Since whose last review; None for all names that say the same to everybody."""
     before = models.ForeignKey(
         "datasets.Transaction", null=True, on_delete=models.SET_NULL, related_name="+", db_constraint=False
     )
@@ -134,16 +140,35 @@ class NamedComparison(models.Model):
     )
 
     class Meta(TypedModelMeta):
-        constraints: ClassVar = [models.UniqueConstraint(fields=["row", "name"], name="comparison_named_once")]
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["row", "name"], condition=models.Q(reviewer=None), name="comparison_named_once"
+            ),
+            models.UniqueConstraint(fields=["row", "reviewer"], name="comparison_of_reviewer_once"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.row_id}: {self.name}"
+
+
+def _own_repository() -> models.ForeignKey[Repository | None, Repository | None]:
+    """Return the key to the repository of the row's pull request, beside it because keys to commits need one.
+
+    A process of the release before writes none: such a row leads to no commit.
+    """
+    return models.ForeignKey(
+        "repositories.Repository", null=True, on_delete=models.CASCADE, related_name="+", db_constraint=False
+    )
 
 
 class Review(models.Model):
     """A verdict, bound to exactly what its author saw."""
 
     pull = models.ForeignKey(PullRequest, on_delete=models.CASCADE, related_name="reviews")
+    repository = _own_repository()
+    head_sha = models.CharField(max_length=40, blank=True, db_default="")
+    """Of the commit that was seen, as `seen` says."""
+    head = commit_key("head_sha")
     reviewer = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     verdict = models.CharField(max_length=10, choices=states.VERDICT_CHOICES)
     body = models.TextField(blank=True)
@@ -250,6 +275,7 @@ class Merge(models.Model):
     """
 
     pull = models.OneToOneField(PullRequest, on_delete=models.CASCADE, related_name="merge")
+    repository = _own_repository()
     method = models.CharField(max_length=10, choices=states.METHOD_CHOICES)
     rebuild = models.CharField(max_length=10, choices=states.REBUILD_CHOICES)
     bypass = models.BooleanField(default=False)
@@ -257,10 +283,13 @@ class Merge(models.Model):
     """The blocking reasons that were passed over."""
     state = StateField(max_length=10, default=MergeState.PREPARED)
     source_sha = models.CharField(max_length=40)
+    source_commit = commit_key("source_sha")
     target = models.CharField(max_length=200, db_default="")
     """The branch that it was asked for; the pull request may name another one by the time that it is taken on."""
     target_sha = models.CharField(max_length=40)
+    target_commit = commit_key("target_sha")
     merge_commit = models.CharField(max_length=40)
+    landed_commit = commit_key("merge_commit")
     targets = models.JSONField(default=list)
     """Dataset paths to rebuild."""
     reviewed = models.JSONField(default=dict)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
+from django.urls import reverse
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
@@ -25,6 +26,7 @@ from webapp.pulls.queries.named import show_dataset
 from webapp.pulls.queries.reverts import find_revert
 from webapp.pulls.queries.timeline import TimelineEntry
 from webapp.pulls.rules import approvals, states
+from webapp.pulls.rules.checks import CheckResult
 from webapp.pulls.rules.states import MergeState, PullState
 
 
@@ -160,13 +162,14 @@ class ReviewSerializer(NounSerializer):
     created_at = serializers.DateTimeField()
 
     def get_void(self, review: Review) -> bool:
-        """Whether it no longer counts."""
+        """Return whether it no longer counts."""
         return review.voided_at is not None
 
     def get_ineligible_reason(self, review: Review) -> str | None:
         """Look it up among the reviewers of the pull request."""
-        reasons: dict[str, str] = self.context["ineligible"]
-        return reasons.get(review.reviewer.username)
+        objections: dict[str, approvals.Objection] = self.context["ineligible"]
+        objection = objections.get(review.reviewer.username)
+        return objection.words if objection else None
 
 
 class BuildStateSerializer(NounSerializer):
@@ -230,7 +233,7 @@ class PullDetailSerializer(PullSerializer):
         return super().to_representation(instance)
 
     def get_mergeable(self, _pull: PullRequest) -> bool:
-        """Whether nothing blocks it."""
+        """Return whether nothing blocks it."""
         return not self._blockers
 
     @extend_schema_field(BlockerSerializer(many=True))
@@ -239,14 +242,14 @@ class PullDetailSerializer(PullSerializer):
         return BlockerSerializer(self._blockers if pull.state == PullState.OPEN else [], many=True).data
 
     def get_stale(self, pull: PullRequest) -> bool:
-        """Whether the target has moved."""
+        """Return whether the target has moved."""
         return queries.is_stale(pull, self._facts)
 
     @extend_schema_field(ReviewSerializer(many=True))
     def get_reviews(self, pull: PullRequest) -> Any:
         """Write its reviews, and whether each counts."""
         reviews = pull.reviews.select_related("reviewer")
-        return ReviewSerializer(reviews, many=True, context={"ineligible": queries.explain_reviewers(pull)}).data
+        return ReviewSerializer(reviews, many=True, context={"ineligible": queries.list_objections(pull)}).data
 
     @extend_schema_field(MergeSerializer(allow_null=True))
     def get_merge(self, pull: PullRequest) -> Any:
@@ -275,11 +278,11 @@ class RestoredBranchSerializer(NounSerializer):
     lost = serializers.DictField(child=serializers.CharField(), help_text="by dataset path, why its data is not back")
 
     def get_branch(self, _data: Any) -> str:
-        """Its name."""
+        """Return its name."""
         return str(self.context["pull"].source)
 
     def get_head(self, _data: Any) -> str:
-        """The commit that it has again."""
+        """Return the commit that it has again."""
         return str(self.context["pull"].head_sha)
 
 
@@ -299,7 +302,7 @@ class CommentSerializer(NounSerializer):
     deleted_at = serializers.DateTimeField(allow_null=True, help_text="when its text was taken away")
 
     def get_resolved(self, comment: Comment) -> bool:
-        """Whether its thread is said to be dealt with."""
+        """Return whether its thread is said to be dealt with."""
         return comment.resolved_at is not None
 
 
@@ -325,7 +328,7 @@ class TimelineEntrySerializer(NounSerializer):
     data = serializers.SerializerMethodField()  # type: ignore[assignment]  # collected by DRF
 
     def get_data(self, entry: TimelineEntry) -> dict[str, Any]:
-        """A review or a comment as elsewhere; what is known of anything else."""
+        """Show a review or a comment as elsewhere; what is known of anything else."""
         if entry.kind in self._nouns:
             return self._nouns[entry.kind].to_representation(entry.subject)
         data: dict[str, Any] = entry.subject.data
@@ -342,8 +345,12 @@ class PullCheckSerializer(NounSerializer):
     name = serializers.CharField()
     state = serializers.ChoiceField(choices=["green", "red", "pending"])
     detail = serializers.CharField()
-    url = serializers.CharField()
+    url = serializers.SerializerMethodField()
     dataset = serializers.CharField(help_text="path of the dataset that it speaks of; empty where it speaks of all")
+
+    def get_url(self, check: CheckResult) -> str:
+        """Lead to the build that it speaks of, or to where the program that reported it says more."""
+        return reverse("build", args=[check.build]) if check.build else check.url
 
 
 class StartedBuildsSerializer(BuildSerializer):

@@ -77,7 +77,7 @@ CHANGELOG = [
     OpenApiParameter("keys", str, description="identifier columns, separated by commas; without them net changes"),
     OpenApiParameter("start", str, description="exclusive: a transaction, a snapshot id, or earliest (default)"),
     OpenApiParameter("end", str, description="inclusive: a transaction or a snapshot id; default: the branch's head"),
-    OpenApiParameter("images", str, enum=["first", "latest"], description="with keys: which change of a key is told"),
+    OpenApiParameter("images", str, enum=["first", "latest"], description="with keys: which change of a key is listed"),
     OpenApiParameter("cursor", str),
     OpenApiParameter("limit", int),
 ]

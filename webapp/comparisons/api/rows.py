@@ -90,7 +90,7 @@ def read_rows(
 
 
 def _is_narrowed(request: Request) -> bool:
-    """Whether other rows are asked for than the first ones by key, which only the whole can tell."""
+    """Return whether other rows are asked for than the first ones by key, which only the whole can give."""
     return any(request.GET.get(name) for name in ("change", "column", "q", "sort", "cursor"))
 
 

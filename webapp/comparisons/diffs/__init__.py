@@ -1,0 +1,15 @@
+"""Stored comparisons, read: a process in the sandbox decodes their files.
+
+Modules:
+    pool: the processes that read, kept for the next question.
+    reader: questions to them.
+    artifact: a stored row diff, opened.
+    rows: pages of its rows.
+    numbers: which of its rows somebody asked for, in their order.
+    search: that question, as SQL.
+    statistics: its column statistics.
+    exports: all of it, as a file.
+    overlap: rows that stored diffs have in common.
+    schema: what changed between two schemas, and who breaks by it.
+    changelog: pages of a stored changelog.
+"""

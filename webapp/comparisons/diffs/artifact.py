@@ -43,7 +43,7 @@ class DiffColumn:
     match_rate: float | None = None
 
     def stored(self, side: Literal["a", "b"]) -> str:
-        """SQL of its values before (`b`) or after (`a`) in rows.parquet."""
+        """Return SQL of its values before (`b`) or after (`a`) in rows.parquet."""
         value = f"{side}{self.index}"
         for name in (self.before_path if side == "b" else self.after_path)[1:]:
             literal = name.replace("'", "''")
@@ -199,6 +199,6 @@ def _inner(raw: Mapping[str, Any]) -> DiffColumn:
 
 
 def _values(inner: DiffColumn) -> list[str]:
-    """SQL of the values of a field that are stored."""
+    """Return SQL of the values of a field that are stored."""
     before, after = [inner.stored("b")] * bool(inner.before_path), [inner.stored("a")] * bool(inner.after_path)
     return [*before, *after]

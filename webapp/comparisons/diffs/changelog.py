@@ -27,7 +27,7 @@ class ChangelogPage:
     next: str | None
 
     def as_json(self) -> dict[str, Any]:
-        """The shape of the REST API."""
+        """Return the shape of the REST API."""
         return {
             "columns": self.columns,
             "summary": {"rows": self.total, "counts": self.counts},

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def export(folder: str | Path, file_format: ExportFormat) -> Iterator[bytes]:
-    """The whole diff, a chunk at a time (jobs/engine/read/row_exports.py).
+    """Export the whole diff, a chunk at a time (jobs/engine/read/row_exports.py).
 
     Parts of the key that stand inside a struct column have a column of their own.
     """
@@ -28,7 +28,7 @@ def export(folder: str | Path, file_format: ExportFormat) -> Iterator[bytes]:
 
 
 def _find_value(artifact: Artifact, column: DiffColumn, side: Literal["a", "b"]) -> list[ExportedValue]:
-    """The name and the place of a column's values on one side: the stored column, then fields inside it."""
+    """Find the name and place of a column's values on one side: the stored column, then fields inside it."""
     name, path = (column.before_name, column.before_path) if side == "b" else (column.after_name, column.after_path)
     type_ = artifact.types.get(column.stored(side))
     if name is None or type_ is None:
@@ -38,5 +38,5 @@ def _find_value(artifact: Artifact, column: DiffColumn, side: Literal["a", "b"])
 
 
 def _holds_text(type_: str) -> bool:
-    """Whether values are written as text: those of bytes are base64, which may begin with a plus."""
+    """Return whether values are written as text: those of bytes are base64, which may begin with a plus."""
     return "VARCHAR" in type_ or type_ == "BLOB" or type_.startswith(("STRUCT", "MAP")) or type_.endswith("]")

@@ -55,15 +55,15 @@ class _Place:
     """None while it works."""
 
     def is_for(self, other: _Place) -> bool:
-        """Whether it reads the same."""
+        """Return whether it reads the same."""
         return (self.shown, self.folders) == (other.shown, other.folders)
 
     def has_rested(self, seconds: float, now: float) -> bool:
-        """Whether it has had nothing to do for so long."""
+        """Return whether it has had nothing to do for so long."""
         return self.rests_since is not None and now - self.rests_since >= seconds
 
     def is_spent(self, now: float) -> bool:
-        """Whether nobody is going to ask it anything more: it is old, has rested long, or has ended."""
+        """Return whether nobody is going to ask it anything more: it is old, has rested long, or has ended."""
         if self.is_download or self.rests_since is None or self.reader is None:
             return False
         return now - self.taken > OLDEST_S or self.has_rested(KEPT_S, now) or not self.reader.is_ready
@@ -133,7 +133,7 @@ class Pool:
         return place
 
     def _find(self, candidate: _Place) -> _Place | None:
-        """A place where there is one, for this question or by the end of what others no longer need."""
+        """Find a place, if there is one: for this question, or by the end of what others no longer need."""
         now = time.monotonic()
         for place in [place for place in self._places if place.is_spent(now)]:
             self._remove(place)

@@ -36,7 +36,7 @@ def naming_damage() -> Iterator[None]:
         message = f"These rows cannot be shown: {error}. Ask for fewer rows."
         raise Conflict(message, code="too_large") from error
     except (Damaged, OSError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        message = "The stored rows of this comparison are damaged. Compute it again."
+        message = "These stored rows are damaged. Compute them again."
         raise Conflict(message, code="damaged", reason=str(error)) from error
 
 
@@ -136,7 +136,7 @@ def _ask_all(path: Path, others: Sequence[Path], **question: Any) -> dict[str, A
 
 
 def _locate(path: Path) -> tuple[tuple[str, ...], dict[str, str]]:
-    """The folder that is shown to a reader, and where the file is in it.
+    """Return the folder that is shown to a reader, and where the file is in it.
 
     The folder of the first rows is found in that of the comparison: the job that still runs there can make it a link.
     """

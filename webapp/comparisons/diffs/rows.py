@@ -62,7 +62,7 @@ class Row:
     cells: tuple[ValueDiff, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """The shape of the REST API."""
+        """Return the shape of the REST API."""
         members = {
             "change": self.change,
             "key": self.key,
@@ -94,7 +94,7 @@ class RowPage:
         return self.first + len(self.rows) - 1 if self.rows else 0
 
     def as_json(self) -> dict[str, Any]:
-        """The shape of the REST API, without `state`."""
+        """Return the shape of the REST API, without `state`."""
         return {
             "mode": self.mode,
             "key": list(self.key) or None,
@@ -224,7 +224,7 @@ def _side(columns: Sequence[DiffColumn], line: Mapping[str, Any], side: Literal[
 
 
 def _dig(values: dict[str, Any] | None, path: Sequence[str]) -> Any:
-    """A value by the names that lead to it; a struct that is NULL has fields that are."""
+    """Follow the names that lead to a value; a struct that is NULL has fields that are."""
     value: Any = values if path else None
     for name in path:
         value = (value or {}).get(name)
@@ -245,7 +245,7 @@ def _cell(
 
 
 def _delta(column: DiffColumn, before: Any, after: Any) -> str | None:
-    """The signed difference of two numbers, without the noise of binary fractions."""
+    """Return the signed difference of two numbers, without the noise of binary fractions."""
     both = (column.before_type or "", column.after_type or "")
     if not all(type_.startswith(NUMBERS) for type_ in both) or before is None or after is None:
         return None

@@ -225,7 +225,7 @@ def _diff_fields(
 
 
 def _match(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) -> dict[int, int]:
-    """New position → old position: by field id, then by name among the rest."""
+    """Match new positions to old ones: by field id, then by name among the rest."""
     by_id = {column["id"]: index for index, column in enumerate(old)}
     partners = {index: by_id[column["id"]] for index, column in enumerate(new) if column["id"] in by_id}
     taken = set(partners.values())
@@ -237,7 +237,7 @@ def _match(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) -
 
 
 def _moved(order: Sequence[int | None]) -> set[int]:
-    """The fewest positions that have to move: all but a longest run that kept its order."""
+    """Return the fewest positions that have to move: all but a longest run that kept its order."""
     tails: list[int] = []
     tail_at: list[int] = []
     previous: dict[int, int | None] = {}
@@ -379,7 +379,7 @@ def _text_changes(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> 
 
 
 def _nested(old: Any, new: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]] | None:
-    """The parts of two nested types of one kind, which are then compared one by one."""
+    """Return the parts of two nested types of one kind, which are then compared one by one."""
     if not isinstance(old, dict) or not isinstance(new, dict) or old.get("type") != new.get("type"):
         return None
     return _parts(old), _parts(new)
@@ -405,7 +405,7 @@ def _is_widening(before: str, after: str) -> bool:
 
 
 def type_text(type_: Any) -> str:
-    """A type in Iceberg's JSON as people write it."""
+    """Write a type in Iceberg's JSON as people do."""
     if isinstance(type_, str):
         return type_.replace(" ", "")
     if type_["type"] == "list":

@@ -112,13 +112,13 @@ def _order(artifact: Artifact, sort: str | None) -> str | None:
 
 
 def _sides(artifact: Artifact, column: DiffColumn) -> list[tuple[Literal["a", "b"], str]]:
-    """SQL of the stored values of one column, before first."""
+    """Return SQL of the stored values of one column, before first."""
     sides: tuple[Literal["a", "b"], ...] = ("b", "a")
     return [(side, value) for side in sides if (value := column.stored(side)) in artifact.types]
 
 
 def _places(artifact: Artifact, column: DiffColumn) -> list[_StoredValue]:
-    """Where the values of a column are looked for: a part of the key has one for both ends, which files are ordered by."""
+    """List where to look for a column's values: a part of the key has one for both ends, which files are ordered by."""
     sides = _sides(artifact, column)
     if column in artifact.key_columns:
         matched = f"k{artifact.key_columns.index(column)}"
@@ -128,7 +128,7 @@ def _places(artifact: Artifact, column: DiffColumn) -> list[_StoredValue]:
 
 
 def _search(artifact: Artifact, q: str) -> Iterator[Condition]:
-    """The conditions of a search, of which all hold."""
+    """Yield the conditions of a search, of which all hold."""
     columns = (*artifact.columns, *artifact.inside)
     names = {name for column in columns for name in (column.name, column.after_name, column.before_name) if name}
     for term in parse_search(q, columns=names):
@@ -160,7 +160,7 @@ def _compare_null(term: Term, value: Word, places: Sequence[_StoredValue]) -> Co
 
 
 def _search_anywhere(artifact: Artifact, value: Word) -> Condition:
-    """A value that stands alone: in any part of the key, or without a key in any column; of a text also a part."""
+    """Look for a value that stands alone: in any part of the key, else in any column; of a text also for a part."""
     chosen = artifact.key_columns or artifact.columns
     tests: list[Condition] = []
     for column in chosen:
@@ -183,7 +183,7 @@ def _search_anywhere(artifact: Artifact, value: Word) -> Condition:
 def _fitting(
     places: Iterable[_StoredValue], artifact: Artifact, operator: str, text: str
 ) -> tuple[list[Condition], list[str]]:
-    """The conditions of those stored values that can be compared so, and what is wrong with the others."""
+    """Return the conditions of those stored values that can be compared so, and what is wrong with the others."""
     tests, problems = [], []
     for place in places:
         try:

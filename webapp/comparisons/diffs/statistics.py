@@ -168,7 +168,7 @@ def _number(value: float) -> str:
 
 
 def _time(microseconds: int) -> str:
-    """Microseconds since 1970 as text; times beyond Python's years as they are."""
+    """Write microseconds since 1970 as text; times beyond Python's years as they are."""
     try:
         moment = _EPOCH + timedelta(microseconds=microseconds)
     except OverflowError:
@@ -177,7 +177,7 @@ def _time(microseconds: int) -> str:
 
 
 def _moment(value: Any) -> Any:
-    """A value of a time column as its quantiles are written, but exactly; what is beyond Python's years as it is."""
+    """Write a value of a time column as its quantiles are, but exactly; what is beyond Python's years as it is."""
     try:
         moment = datetime.fromisoformat(value)
     except (TypeError, ValueError):

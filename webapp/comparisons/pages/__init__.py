@@ -1,0 +1,10 @@
+"""What pages show of comparisons.
+
+Modules:
+    compare: the Compare tab of a dataset.
+    rows: one page of a row diff with its filters.
+    columns: the columns of a wide table in pages.
+    charts: statistics as charts.
+    blame: who changed one row.
+    progress: how far a comparison is, in words.
+"""

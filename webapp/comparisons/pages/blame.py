@@ -164,7 +164,7 @@ def write_key(key: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def list_row_urls(*, dataset: Dataset, branch: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return where the history of each row is told; nothing unless all have the dataset's key with their columns shown."""
+    """Return where the history of each row is shown; nothing unless all have the dataset's key with their columns shown."""
     rules = ends.read_rules(dataset, branch=branch)
     keys = [rules.key_of(row) for row in rows]
     if not all(keys):

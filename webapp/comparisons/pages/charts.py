@@ -195,14 +195,14 @@ class ChartScale:
 
     @classmethod
     def of(cls, counts: Sequence[int]) -> ChartScale:
-        """The plain scale, or a logarithmic one where the tallest bar would leave half of the others unseen."""
+        """Choose the plain scale, or a logarithmic one where the tallest bar would leave half of the others unseen."""
         seen = [count for count in counts if count]
         tallest = max(seen, default=0)
         low = sum(count < LOWEST_SEEN * tallest for count in seen)
         return cls(tallest, tallest >= FEWEST_POWERS and 0 < len(seen) <= low * 2)
 
     def height(self, count: float) -> float:
-        """In units of the drawing."""
+        """Return the height in units of the drawing."""
         whole = HEIGHT - TOP - BOTTOM
         if not self.tallest:
             return 0.0

@@ -307,14 +307,14 @@ class _RowsBuilder:
         return len(self.page.columns) > MANY_COLUMNS
 
     def _list_columns(self) -> list[DiffColumn]:
-        """The columns that the reader asked for, those of the key first."""
+        """List the columns that the reader asked for, those of the key first."""
         columns = [column for column in self.page.columns if not self._only_changed or self._is_telling(column)]
         # Where only the key is left, the rows themselves are the news: then every column tells something.
         columns = columns if len(columns) > len(self.page.key) else list(self.page.columns)
         return sorted(columns, key=lambda column: not column.is_key)
 
     def _choose_columns(self, columns: list[DiffColumn]) -> slice:
-        """Which of these columns are drawn beside the key: a page of them."""
+        """Choose which of these columns are drawn beside the key: a page of them."""
         key = sum(column.is_key for column in columns)
         chosen = choose_columns(len(columns) - key, page=self.query.columns_page, size=COLUMNS_PER_PAGE)
         return slice(key + chosen.start, key + chosen.stop)
@@ -333,7 +333,7 @@ class _RowsBuilder:
         }
 
     def _is_telling(self, column: DiffColumn) -> bool:
-        """Whether any row of the whole diff differs in it, so that columns stay while the reader pages."""
+        """Return whether any row of the whole diff differs in it, so that columns stay while the reader pages."""
         return column.is_key or bool(column.changed) or column.state != "same" or self.page.mode == "net"
 
     def _url(self, **changes: object) -> str:
@@ -472,7 +472,7 @@ def describe_engine(summary: Mapping[str, Any]) -> str:
 
 
 def _write(value: Any, kind: str | None) -> Any:
-    """Times and floating point numbers as people write them; API and exports keep every digit."""
+    """Write times and floating point numbers as people do; API and exports keep every digit."""
     if isinstance(value, str) and kind and kind.startswith("timestamp"):
         return value.replace("T", " ", 1).replace("+00:00", "Z")
     if isinstance(value, float) and len(repr(value)) > FLOAT_DIGITS + 2 and math.isfinite(value):
@@ -481,7 +481,7 @@ def _write(value: Any, kind: str | None) -> Any:
 
 
 def _shorten(delta: str) -> str:
-    """A difference with as many digits as say something; it is signed."""
+    """Write a difference with as many digits as say something; it is signed."""
     return (
         f"{float(delta):+.4g}".replace("-", "−", 1)
         if "." in delta and len(delta) > DELTA_LENGTH

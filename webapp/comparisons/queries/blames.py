@@ -109,7 +109,7 @@ class RowBlame:
 
     @property
     def state(self) -> str:
-        """How far it is, as those who ask are told."""
+        """How far it is, as callers see it."""
         return show_state(self.comparison.state)
 
     @cached_property

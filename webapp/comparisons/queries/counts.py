@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from webapp.comparisons.rules import states
 from webapp.comparisons.rules.row_values import ROW_CHANGES
-from webapp.comparisons.rules.states import ComparisonState, show_state
+from webapp.comparisons.rules.states import UNCHANGED, ComparisonState, show_state
 
 if TYPE_CHECKING:
     from webapp.comparisons.models import Comparison
@@ -44,3 +44,16 @@ def count_rows(comparison: Comparison | None, *, reason: str = "") -> RowCounts:
         *(known.get(name) for name in (*ROW_CHANGES, "unchanged")),
         *(known.get(name) or None for name in ("reason", "executor", "executor_reason", "by_row_ids")),
     )
+
+
+def judge_comparison(comparison: Comparison | None) -> dict[str, Any]:
+    """Say whether two results of a dataset are equal: equal, different, comparing or not_compared."""
+    if comparison is None:
+        return {"state": "not_compared"}
+    if comparison.state == ComparisonState.FAILED:
+        return {"state": "not_compared", "reason": comparison.error}
+    if comparison.state != ComparisonState.READY:
+        return {"state": "comparing"}
+    counts = {name: comparison.summary.get(name, 0) for name in ROW_CHANGES}
+    same_schema = comparison.schema.get("status") == UNCHANGED
+    return {"state": "equal" if not any(counts.values()) and same_schema else "different", **counts}

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from webapp.catalog.rules.iceberg import Snapshot
 from webapp.catalog.rules.metadata import comes_from
 from webapp.core.errors import Conflict, InvalidInput
 
 
-def check_range(snapshots: Sequence[Mapping[str, Any]], *, start: int | None, end: int | None) -> None:
+def check_range(snapshots: Sequence[Snapshot], *, start: int | None, end: int | None) -> None:
     """Refuse a range that is no line of history.
 
     Raises:
@@ -19,7 +20,7 @@ def check_range(snapshots: Sequence[Mapping[str, Any]], *, start: int | None, en
     known = {snapshot["snapshot-id"] for snapshot in snapshots}
     for number in (start, end):
         if number is not None and number not in known:
-            message = f"The changes of this range cannot be told: snapshot {number} has expired."
+            message = f"The changes of this range are no longer known: snapshot {number} has expired."
             raise Conflict(message, code="expired", snapshot=str(number))
     if start is not None and not comes_from(snapshots, end, start):
         message = f"Snapshot {start} is not an ancestor of snapshot {end}."

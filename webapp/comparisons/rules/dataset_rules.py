@@ -74,7 +74,7 @@ class CombinedRules:
 def combine_rules(
     *, head: Mapping[str, ComparisonRules], target: Mapping[str, ComparisonRules], begin: Mapping[str, ComparisonRules]
 ) -> dict[str, CombinedRules]:
-    """Dataset path → the rules to review it by: the target's, and where the branch changes one the stricter of both.
+    """Return the rules to review each dataset by: the target's, and the stricter of both where the branch changes one.
 
     So neither a branch that is older than a rule nor one that weakens it is reviewed without that rule.
 
@@ -101,7 +101,7 @@ def _combine(head: ComparisonRules, target: ComparisonRules, begin: ComparisonRu
 
 
 def _choose_key(ours: tuple[str, ...], theirs: tuple[str, ...], old: tuple[str, ...]) -> tuple[str, ...]:
-    """Another key compares no fewer rows; none at all, or one beside the target's own new one, does not count yet."""
+    """Choose a key. Another one compares no fewer rows; none, or one beside the target's new one, does not count yet."""
     return ours if ours and theirs in ((), old) else theirs
 
 
@@ -145,7 +145,7 @@ def _describe_value(name: str, value: Any) -> str:
 
 
 def read_dataset_rules(text: str) -> dict[str, ComparisonRules]:
-    """Dataset path → rules. A file that does not parse has no rules: publication already names that error."""
+    """Read the rules of each dataset. A file that does not parse has none: publication already names that error."""
     try:
         tables = tomllib.loads(text).get("datasets", {})
     except tomllib.TOMLDecodeError:

@@ -118,7 +118,7 @@ class _Parser:
         return self._bare(word)
 
     def _worded(self, word: Word) -> Term | None:
-        """A condition in words; None where the next word begins another one."""
+        """Read a condition in words; None where the next word begins another one."""
         is_column = word.text in self._columns
         if self._take_keyword("in"):
             self._skip()
@@ -166,7 +166,7 @@ class _Parser:
         refuse(word.place, f"there is no column {word.text!r}{hint}")
 
     def _word(self, expected: str) -> Word:
-        """A name, or a value that stands alone."""
+        """Read a name, or a value that stands alone."""
         return self._quoted() or self._plain(_MOMENT) or self._plain(_WORD) or self._refuse_sign(expected)
 
     def _value(self, expected: str) -> Word:

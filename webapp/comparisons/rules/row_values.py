@@ -157,7 +157,7 @@ def contains(value: str, type_: str, text: str) -> Condition:
 
 
 def is_nested(type_: str) -> bool:
-    """Whether values of a DuckDB type have parts."""
+    """Return whether values of a DuckDB type have parts."""
     return type_.startswith(("STRUCT", "MAP")) or type_.endswith("]")
 
 
@@ -227,7 +227,7 @@ def _read_float(text: str) -> float:
 
 
 def _minus(text: str) -> str:
-    """A number as typed or copied from a page, which writes a real minus sign."""
+    """Read a number as typed or copied from a page, which writes a real minus sign."""
     return text.strip().replace("\N{MINUS SIGN}", "-", 1)
 
 
@@ -299,7 +299,7 @@ def _read_moment(text: str, *, per_second: int, has_zone: bool) -> _ValueSpan:
 
 
 def _offset(zone: str) -> int:
-    """Seconds before UTC."""
+    """Return the seconds that lead from a zone's time to UTC."""
     if zone in "Zz":
         return 0
     digits = zone[1:].replace(":", "").ljust(4, "0")

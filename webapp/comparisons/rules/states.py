@@ -32,7 +32,7 @@ class ComparisonState(State):
 
 
 def show_state(state: str) -> str:
-    """Return what those who ask are told: it runs until it has failed or is ready, and that it waits is no state to them."""
+    """Return the state that callers see: it runs until it has failed or is ready; that it waits is no state to them."""
     ended = (ComparisonState.READY, ComparisonState.FAILED)
     return state if state in ended else ComparisonState.RUNNING
 

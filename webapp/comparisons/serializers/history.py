@@ -87,11 +87,11 @@ class BetweenSerializer(NounSerializer):
         return self._steps.to_representation(between.left[:MOST_BETWEEN])
 
     def get_came_count(self, between: Between) -> int:
-        """All of the second end."""
+        """Count all of the second end."""
         return len(between.came)
 
     def get_left_count(self, between: Between) -> int:
-        """All of the first end."""
+        """Count all of the first end."""
         return len(between.left)
 
 

@@ -1,4 +1,13 @@
-"""Writes of comparisons: `comparisons` (asked for, run, cancelled, pruned), `history` (what readers of a dataset ask for), `requests` (what a worker is given), `spark`, `checking`, `receivers`."""
+"""Everything that changes comparisons; keyword-only, `by` is the actor.
+
+Modules:
+    comparisons: asked for once, run by a worker, kept or pruned.
+    history: what readers of a dataset ask for, within bounds.
+    answers: what a process left, or what its end means.
+    requests: what each kind of comparison asks of its job process.
+    spark: a session of Spark for one comparison.
+    checking: what `manage.py fsck` asks of stored answers.
+"""
 
 from webapp.comparisons.services.comparisons import (
     cancel_comparison,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import stat
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
@@ -17,8 +15,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
-from jobs.protocol import MAX_MESSAGE_BYTES, DiffFailure, DiffResult, ProtocolError, read_message, write_message
-from jobs.regular_files import read_regular
+from jobs.protocol import write_message
 from webapp.accounts.services import record_audit
 from webapp.catalog import queries as catalog
 from webapp.comparisons.diffs.schema import diff_artifact
@@ -27,10 +24,12 @@ from webapp.comparisons.queries.artifacts import artifact_folder
 from webapp.comparisons.rules.dataset_rules import ComparisonRules
 from webapp.comparisons.rules.states import ComparisonState
 from webapp.comparisons.services import spark
+from webapp.comparisons.services.answers import ANSWER, read_json, read_result
 from webapp.comparisons.services.requests import REQUESTS, Work
 from webapp.core import clock
-from webapp.core.databases import BUSY
-from webapp.core.errors import Unavailable
+from webapp.core.databases import BUSY, keep_trying
+from webapp.core.errors import AppError, Unavailable
+from webapp.dispatch.failures import PATIENCE_S, PartLost, named_failures
 from webapp.dispatch.leases import MAX_LOST, list_stamps, ring_forgotten
 from webapp.dispatch.processes import Ending, Handle, ProcessEnd, Sandbox, launch, watch
 from webapp.dispatch.sweeps import Turns
@@ -56,7 +55,6 @@ LIMITS = {
     "disk_bytes": 64 * 1024**3,
     "total_memory_bytes": 4 * 1024**3,
 }
-ANSWER = "result.json"
 VERSION = 2
 """Of what a row diff says of two transactions under rules: counted up where that changes, so that it is computed anew."""
 ENDED = (0, 1, 2)
@@ -102,7 +100,7 @@ def hash_identity(parts: list[Any]) -> str:
 
 
 def describe_schema(*, dataset: Dataset, before: Transaction | None, after: Transaction | None) -> dict[str, Any]:
-    """Both ends' schema, partition spec and sort order, and the verdict: cheap, so made when the comparison is asked for."""
+    """Describe both ends' schema, partition spec and sort order, and the verdict: cheap, so made at the request."""
     metadata = catalog.get_metadata(table=dataset.table)
     ends = {"before": _end(metadata, before), "after": _end(metadata, after)}
     diff = diff_artifact(ends)
@@ -184,10 +182,23 @@ def run_comparison(*, comparison_id: int) -> None:
         return
     held = Comparison.objects.held(comparison)
     try:
-        _run(comparison, held)
+        with named_failures("The comparison could not be run"):
+            _run(comparison, held)
+    except PartLost as error:
+        if not keep_trying(held.retry, seconds=PATIENCE_S):
+            _give_up(held, error)
     except Unavailable:
-        # The job runner is starting, or there is no room; nothing was begun.
-        held.give_back(created_at=clock.now())
+        # The job runner is starting, there is no room, or the database is busy.
+        keep_trying(lambda: held.give_back(created_at=clock.now()), seconds=PATIENCE_S)
+    except AppError as error:
+        _give_up(held, error)
+
+
+def _give_up(held: ComparisonRows, error: AppError) -> None:
+    def fail() -> int:
+        return held.move(to=ComparisonState.FAILED, code="crashed", error=error.detail, finished_at=clock.now())
+
+    keep_trying(fail, seconds=PATIENCE_S)
 
 
 def _run(comparison: Comparison, held: ComparisonRows) -> None:
@@ -215,7 +226,8 @@ def _run(comparison: Comparison, held: ComparisonRows) -> None:
             spark.withdraw_spark(work.spark, is_killed=is_killed, beat=lambda: _keep_lease(held))
         if work.spark is not None or not work.table_folder:
             manifest.unlink(missing_ok=True)  # the artifact is kept for long; keys and tokens are not
-    _finish(end, held, folder, time_limit_s=work.time_limit_s)
+    with named_failures("What the comparison answered could not be stored"):
+        _finish(end, held, folder, time_limit_s=work.time_limit_s)
 
 
 def _launch(work: Work, manifest: Path, folder: Path) -> Handle:
@@ -245,7 +257,7 @@ class _ProcessLook:
     known: dict[str, Any] = field(default_factory=dict)
 
     def __call__(self) -> bool:
-        progress = _read_json(self.path)
+        progress = read_json(self.path)
         self.lending.look(progress)
         if not progress or progress == self.known:
             return self.held.is_running()
@@ -258,58 +270,19 @@ def _keep_lease(held: ComparisonRows) -> None:
         held.renew()
 
 
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(read_regular(path, at_most=MAX_MESSAGE_BYTES))
-    except (OSError, ValueError):
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def _is_plain(folder: Path) -> bool:
-    """Whether a folder holds folders and regular files alone: pages read them, and a link would lead them elsewhere."""
-    kinds = [(Path(root, name).lstat().st_mode) for root, folders, files in os.walk(folder) for name in folders + files]
-    return all(stat.S_ISREG(kind) or stat.S_ISDIR(kind) for kind in kinds)
-
-
 def _finish(end: ProcessEnd, held: ComparisonRows, folder: Path, *, time_limit_s: float) -> None:
     if end.ending is Ending.WITHDRAWN:
         return
     if end.ending in {Ending.LOST, Ending.SPARK_LOST} and held.retry():
         return  # the job runner or Spark died, not the comparison: the sweep rings for it again
-    result, now = _read_result(end, folder, time_limit_s=time_limit_s), clock.now()
+    result = read_result(end, folder, noun="The comparison", limits=LIMITS, time_limit_s=time_limit_s)
+    now = clock.now()
     if result.status == "ok":
-        summary = _read_json(folder / "summary.json") or dict(result.summary)
+        summary = read_json(folder / "summary.json") or dict(result.summary)
         held.move(to=ComparisonState.READY, summary=summary, finished_at=now, progress={})
         return
     message = result.message or str(result.code)
     held.move(to=ComparisonState.FAILED, code=result.code or "crashed", error=message, finished_at=now)
-
-
-def _read_result(end: ProcessEnd, folder: Path, *, time_limit_s: float) -> DiffResult:
-    """Return the answer, or the failure that the end of the process means."""
-    match end.ending:
-        case Ending.OVER_TIME:
-            return _fail("time_limit", f"It took longer than {time_limit_s:g} s and was stopped.")
-        case Ending.OVER_DISK:
-            most = LIMITS["disk_bytes"]
-            return _fail("disk_limit", f"The comparison wrote more than {most:,} bytes and was ended.")
-        case Ending.OVER_MEMORY:
-            most = LIMITS["total_memory_bytes"]
-            return _fail("memory_limit", f"The comparison held more than {most:,} bytes of memory and was ended.")
-    try:
-        result = read_message(DiffResult, folder / ANSWER)
-    except ProtocolError as error:
-        has_run = end.ending is not Ending.NO_SANDBOX
-        what = f"The comparison ended with code {end.code}" if has_run else "The sandbox could not be made"
-        return _fail("crashed", f"{what}: {error}")
-    if result.status == "ok" and not _is_plain(folder):
-        return _fail("crashed", "The comparison left something else than regular files; nothing of it is shown.")
-    return result
-
-
-def _fail(code: DiffFailure, message: str) -> DiffResult:
-    return DiffResult(status="failed", code=code, message=message)
 
 
 def prune_comparisons(*, older_than: timedelta = timedelta(days=30)) -> int:

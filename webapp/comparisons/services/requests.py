@@ -1,10 +1,10 @@
-"""What the job process of each kind of comparison is told."""
+"""What each kind of comparison asks of its job process."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from django.conf import settings
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from webapp.comparisons.models import Comparison
-    from webapp.datasets.models import Transaction
+    from webapp.datasets.models import Dataset, Transaction
 
 TIME_LIMIT_S = 600.0
 GRACE_S = 30.0
@@ -46,8 +46,9 @@ class Work:
     spark: SparkAccess | None = None
 
 
-def _locate(comparison: Comparison) -> tuple[str, str]:
-    view = catalog.load_view(table=comparison.dataset.table, branch="master")
+def locate(dataset: Dataset) -> tuple[str, str]:
+    """Return a table's metadata file and the folder of its files, which is empty for those of an object store."""
+    view = catalog.load_view(table=dataset.table, branch="master")
     location = str(view.metadata["location"])
     return str(view.metadata_location), "" if is_object_location(location) else str(local_path(location))
 
@@ -71,7 +72,7 @@ def make_side(end: Transaction | None, metadata_location: str) -> SideRef | None
 
 
 def _ask_rows(comparison: Comparison, folder: Path, answer: Path) -> Work:
-    metadata_location, table_folder = _locate(comparison)
+    metadata_location, table_folder = locate(comparison.dataset)
     rules = comparison.rules
     spark, obstacle = offer_spark(comparison=comparison, table_folder=table_folder)
     message = DiffRequest(
@@ -95,7 +96,7 @@ def _ask_rows(comparison: Comparison, folder: Path, answer: Path) -> Work:
 
 
 def _ask_changelog(comparison: Comparison, folder: Path, answer: Path) -> Work:
-    _, table_folder = _locate(comparison)
+    _, table_folder = locate(comparison.dataset)
     rules = comparison.rules
     message = ChangelogRequest(
         metadata_location=str(_write_view(comparison, folder)),
@@ -114,7 +115,7 @@ def _write_view(comparison: Comparison, folder: Path) -> Path:
     """Write the table's metadata as it looks where the range ends, so that its head and schema are that end's."""
     metadata = catalog.get_metadata(table=comparison.dataset.table)
     end = comparison.after
-    shown: dict[str, Any] = dict(lens.show(metadata, datasets.pointer_of(end).state)) if end is not None else metadata
+    shown = metadata if end is None else lens.show(metadata, datasets.pointer_of(end).state)
     path = folder / "view.metadata.json"
     path.write_text(json.dumps(shown))
     path.chmod(0o644)
@@ -122,7 +123,7 @@ def _write_view(comparison: Comparison, folder: Path) -> Path:
 
 
 def _ask_blame(comparison: Comparison, folder: Path, answer: Path) -> Work:
-    metadata_location, table_folder = _locate(comparison)
+    metadata_location, table_folder = locate(comparison.dataset)
     line = list_line(comparison.after, most=MOST_STEPS) if comparison.after is not None else []
     sides = {end.pk: make_side(end, metadata_location) for row in line for end in (row, row.parent) if end is not None}
     steps = [

@@ -1,1 +1,5 @@
-"""REST endpoints: `pulls` (pull requests, their diffs, reviews and merge) and `history` (any two ends of a dataset)."""
+"""REST endpoints of pull requests.
+
+Modules:
+    pulls: pull requests, their diffs, reviews and merge.
+"""

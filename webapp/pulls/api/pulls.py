@@ -47,7 +47,8 @@ COMPARED = OpenApiParameter(
     enum=named.NAMES,
     description="base: this branch, with what it started from; inputs: with what the base's code makes of the same "
     "inputs; master: with the target now; since: what the target did since; "
-    "before: with what was there before the pull request that this one reverts; default: inputs where it is built, else base",
+    "before: with what was there before the pull request that this one reverts; "
+    "seen: with what the reader's last review saw; default: inputs where it is built, else base",
 )
 
 
@@ -55,7 +56,7 @@ class PullEndpoint(ApiView):
     """What the endpoints of one pull request share."""
 
     def find(self, repo: str, number: int) -> Any:
-        """The pull request that the reader may see."""
+        """Find the pull request that the reader may see."""
         return queries.get_pull(self.principal, repo, number)
 
 
@@ -172,7 +173,7 @@ class PullDatasetEndpoint(PullEndpoint):
     """What the endpoints of one dataset of a pull request share."""
 
     def find_row(self, repo: str, number: int, dataset_id: int) -> Any:
-        """The dataset of the pull request.
+        """Find the dataset of the pull request.
 
         Raises:
             NotFound: it has no such dataset, or none that one may see.
@@ -185,7 +186,7 @@ class PullDatasetEndpoint(PullEndpoint):
         return row
 
     def find_shown(self, row: Any) -> Any:
-        """The comparison that is asked for, or the default one."""
+        """Find the comparison that is asked for, or the default one."""
         return named.find_shown(row, self.request.GET.get("compared", ""))
 
     def note(self, verb: str, row: Any) -> None:
@@ -355,7 +356,7 @@ class PullReviews(PullEndpoint):
 
 
 def _find_ineligible(pull: PullRequest) -> dict[str, Any]:
-    return {"ineligible": queries.explain_reviewers(pull)}
+    return {"ineligible": queries.list_objections(pull)}
 
 
 class PullBuilds(PullEndpoint):

@@ -1,0 +1,16 @@
+"""What the pages of pull requests show.
+
+Modules:
+    listing: lists of pull requests, and the page that opens one.
+    lines: pull requests as lines of such a list.
+    head: what stands above every tab.
+    conversation: the Conversation tab: time line, merge box, side column.
+    timeline: what has happened, as that tab shows it.
+    merge_box: how the merge stands.
+    rebuilding: the rebuild of a merge that failed.
+    reverting: the way back from a merge.
+    source: the source branch once the pull request is over.
+    code: the tabs Commits, Code and Builds.
+    data: the tabs Data and Schema.
+    counts: sums over the row diffs.
+"""

@@ -19,11 +19,14 @@ from webapp.pulls.models import Merge
 from webapp.pulls.pages.conversation import frame
 from webapp.pulls.pages.head import PullHead, load, read_head
 from webapp.pulls.queries import pulls as queries
+from webapp.pulls.queries.looked import find_moved_review, list_changes_since
 from webapp.pulls.queries.remarks import FileTalk, Viewing, content_of_file, list_file_talk, read_viewed
 from webapp.repositories import queries as repositories
 from webapp.repositories.pages import ref_url
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from webapp.core.principals import Principal
     from webapp.git.values import CommitInfo
     from webapp.repositories.models import Publication, Repository
@@ -76,6 +79,18 @@ class ChangedFolder:
 
 
 @dataclass(frozen=True)
+class ReviewedHead:
+    """What the reader's last review is bound to, where the head has moved since."""
+
+    sha: str
+    at: datetime
+    is_gone: bool
+    """Whether Git no longer has it, so that nothing can be compared with it."""
+    is_shown: bool
+    """Whether the page shows what came since, and not all changes."""
+
+
+@dataclass(frozen=True)
 class CodePage:
     """Context of the Code tab."""
 
@@ -99,6 +114,8 @@ class CodePage:
     next: int | None
     viewed: int
     """How many files the reader has ticked."""
+    reviewed: ReviewedHead | None
+    """None where the reader has reviewed nothing, or what is there now."""
 
 
 @dataclass(frozen=True)
@@ -154,22 +171,33 @@ def read_code(principal: Principal, repository: str, number: int, *, parameters:
     pull = loaded.pull
     head = read_head(principal, loaded)
     ignore = parameters.get("whitespace") == "ignore"
-    base = queries.find_base(pull)
-    changes = queries.list_changes(pull, ignore_whitespace=ignore)
+    everything = queries.list_changes(pull, ignore_whitespace=ignore)
+    review = find_moved_review(principal, pull)
+    newer = list_changes_since(review, ignore_whitespace=ignore) if review else None
+    is_since = newer is not None and parameters.get("since") != "all"
+    changes = newer if newer is not None and is_since else everything
     q = str(parameters.get("q", "")).strip()
     named = [file.path for file in changes.files if q.lower() in file.path.lower()]
     whole = parameters.get("whole", "")
     page = _choose_page(named, path=parameters.get("path", "") or whole, page=str(parameters.get("page", "")))
-    files = repositories.compare(
-        pull.repository, base, pull.head_sha, ignore_whitespace=ignore, paths=named[page.start : page.end]
-    )
+    paths = named[page.start : page.end]
+    if review is not None and is_since:
+        files = repositories.compare_commits(
+            pull.repository, review.head_sha, pull.head_sha, ignore_whitespace=ignore, paths=paths
+        )
+    else:
+        files = repositories.compare(
+            pull.repository, queries.find_base(pull), pull.head_sha, ignore_whitespace=ignore, paths=paths
+        )
     may_edit = head.may_write and head.is_open and loaded.facts.source_exists
     ref = pull.source if loaded.facts.source_exists else pull.head_sha
-    talk = list_file_talk(pull, files, principal)
-    marks = read_viewed(pull, {file.path: content_of_file(file) for file in changes.files}, principal)
+    talk = list_file_talk(pull, files, principal, is_base_shown=not is_since)
+    contents = {file.path: content_of_file(file) for file in (*changes.files, *everything.files)}
+    marks = read_viewed(pull, {file.path: contents[file.path] for file in changes.files}, principal)
+    keeps = {name: str(parameters[name]) for name in ("since", "view", "whitespace") if parameters.get(name)}
     shown = [
         replace(
-            view_file(pull.repository, ref, file, may_edit=may_edit, whole=whole, here=f"{head.url}/code"),
+            view_file(pull.repository, ref, file, may_edit=may_edit, whole=whole, here=f"{head.url}/code", keeps=keeps),
             talk=talk.get(file.path),
             viewing=marks[file.path],
         )
@@ -192,6 +220,7 @@ def read_code(principal: Principal, repository: str, number: int, *, parameters:
         previous=page.previous,
         next=page.next,
         viewed=sum(mark.is_viewed for mark in marks.values()),
+        reviewed=ReviewedHead(review.head_sha, review.created_at, newer is None, is_since) if review else None,
     )
 
 
@@ -201,7 +230,16 @@ def _choose_page(paths: list[str], *, path: str, page: str) -> NumberedPage:
     return NumberedPage.choose(number, size=FILES, total=len(paths))
 
 
-def view_file(repository: Repository, ref: str, file: FileDiff, *, may_edit: bool, whole: str, here: str) -> FileView:
+def view_file(
+    repository: Repository,
+    ref: str,
+    file: FileDiff,
+    *,
+    may_edit: bool,
+    whole: str,
+    here: str,
+    keeps: Mapping[str, str],
+) -> FileView:
     """Return a file of a diff with its addresses, long ones cut."""
     is_there = file.status != "deleted"
     return FileView(
@@ -209,7 +247,7 @@ def view_file(repository: Repository, ref: str, file: FileDiff, *, may_edit: boo
         id=f"file-{file.path}",
         url=ref_url(repository, "blob", ref, file.path) if is_there else "",
         edit_url=ref_url(repository, "edit", ref, file.path) if is_there and may_edit and not file.is_binary else "",
-        more_url=f"{here}?{urlencode({'whole': file.path})}#file-{file.path}",
+        more_url=f"{here}?{urlencode({**keeps, 'whole': file.path})}#file-{file.path}",
     )
 
 

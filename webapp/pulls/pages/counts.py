@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from webapp.comparisons.rules.states import BREAKING, CHANGED, ComparisonState
 from webapp.core.words import counted
 from webapp.pulls.models import PullDataset
-from webapp.pulls.queries.named import write_name
 from webapp.pulls.rules import states
+from webapp.pulls.rules.comparisons import name_comparison
 
 if TYPE_CHECKING:
     from webapp.comparisons.models import Comparison
@@ -44,7 +44,8 @@ class DiffSum:
     @property
     def compared_words(self) -> str:
         """What the sums are of."""
-        return ", ".join(write_name(name, target="the target") for name in states.COMPARED_NAMES if name in self.names)
+        names = [name for name in states.COMPARED_NAMES if name in self.names]
+        return ", ".join(name_comparison(name, target="the target") for name in names)
 
     @property
     def compared(self) -> int:

@@ -22,12 +22,16 @@ from webapp.pulls.pages.conversation import frame
 from webapp.pulls.pages.head import Loaded, PullHead, load, read_head
 from webapp.pulls.queries import named
 from webapp.pulls.queries import pulls as queries
+from webapp.pulls.queries.looked import find_last_review
 from webapp.pulls.queries.remarks import RowTalk, Viewing, content_of_dataset, place_row_talk, read_viewed
 from webapp.pulls.queries.sides import list_drift
 from webapp.pulls.rules import states
+from webapp.pulls.rules.comparisons import name_comparison
 from webapp.pulls.rules.states import PullState
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from webapp.core.principals import Principal
     from webapp.pulls.models import PullDataset
 
@@ -46,6 +50,8 @@ class DatasetItem:
     is_current: bool
     schema_note: str
     is_viewed: bool
+    is_newer: bool
+    """Whether it has other rows than the reader's last review saw."""
     lands_note: str
 
 
@@ -130,6 +136,10 @@ class PullDatasetPart:
     target: str
     drift: list[str]
     """Inputs that the two sides have read in different versions, directly or through what the branch changes."""
+    reviewed_at: datetime | None
+    """When the reader gave their last review; None where that saw no rows of the dataset."""
+    is_as_reviewed: bool
+    """Whether it saw those of the branch now, or equal ones."""
     has_code_effect: bool
     build_scope: str
     """What must be built for the effect of the code."""
@@ -242,9 +252,9 @@ def _view_schema(loaded: Loaded, row: PullDataset, compared: str) -> SchemaDiffP
     columns = diff.columns if diff else ()
     return SchemaDiffPart(
         path=row.path,
-        data_url=f"{loaded.url}/data?dataset={row.path}",
+        data_url=loaded.find_data_url(row.path),
         change=CHANGE_WORDS.get(row.change, row.change),
-        compared_word=_write_name(loaded, shown.name),
+        compared_word=_name_comparison(loaded, shown.name),
         compared_note=shown.note,
         diff=diff,
         shown=[column for column in columns if column.changes],
@@ -258,7 +268,7 @@ def _list_schema_choices(loaded: Loaded, compared: str) -> list[NamedChoice]:
     names = {choice.name for row in loaded.rows for choice in _list_choices(loaded, row, named.find_shown(row))}
     choices = [NamedChoice("", "as by default", f"{loaded.url}/schema", not compared)]
     choices += [
-        NamedChoice(name, _write_name(loaded, name), f"{loaded.url}/schema?compared={name}", name == compared)
+        NamedChoice(name, _name_comparison(loaded, name), f"{loaded.url}/schema?compared={name}", name == compared)
         for name in named.NAMES
         if name in names
     ]
@@ -274,7 +284,7 @@ def _list_choices(loaded: Loaded, row: PullDataset, shown: named.Shown) -> list[
     return [
         NamedChoice(
             choice.name,
-            _write_name(loaded, choice.name),
+            _name_comparison(loaded, choice.name),
             _data_url(loaded, row, choice.name),
             choice.name == shown.name,
         )
@@ -282,14 +292,18 @@ def _list_choices(loaded: Loaded, row: PullDataset, shown: named.Shown) -> list[
     ]
 
 
-def _write_name(loaded: Loaded, name: str) -> str:
+def _name_comparison(loaded: Loaded, name: str) -> str:
     pull = loaded.pull
     reverted = pull.reverts.number if pull.reverts else None
-    return named.write_name(name, target=pull.target, is_open=pull.state == PullState.OPEN, reverted=reverted)
+    return name_comparison(name, target=pull.target, is_open=pull.state == PullState.OPEN, reverted=reverted)
+
+
+def _find_first(loaded: Loaded, row: PullDataset) -> str:
+    return named.find_first(row, is_open=loaded.pull.state == PullState.OPEN)
 
 
 def _data_url(loaded: Loaded, row: PullDataset, name: str = "") -> str:
-    query = {"dataset": row.path, **({"compared": name} if name and name != row.compared else {})}
+    query = {"dataset": row.path, **({"compared": name} if name and name != _find_first(loaded, row) else {})}
     return f"{loaded.url}/data?{urlencode(query, safe='/')}"
 
 
@@ -361,6 +375,7 @@ def _item(loaded: Loaded, row: PullDataset, *, is_current: bool, is_viewed: bool
         is_current,
         schema,
         is_viewed,
+        _find_first(loaded, row) == states.SINCE_REVIEW and named.find_shown(row, states.SINCE_REVIEW).is_ready,
         lands_note,
     )
 
@@ -372,16 +387,19 @@ def _view_dataset(
     loaded: Loaded, row: PullDataset, parameters: Mapping[str, Any], principal: Principal, viewing: Viewing
 ) -> PullDatasetPart:
     pull = loaded.pull
-    shown = named.find_shown(row, str(parameters.get("compared", "")))
+    shown = named.find_shown(row, str(parameters.get("compared", "")) or _find_first(loaded, row))
     comparison, folder = shown.comparison, shown.folder
     show = "statistics" if parameters.get("show") == "statistics" else "rows"
     state = comparison.state if comparison else NOT_COMPARED
-    query = {"compared": shown.name} if shown.name != row.compared else {}
+    query = {"compared": shown.name} if shown.name != _find_first(loaded, row) else {}
     place = _place_rows(loaded, row, shown, query)
     url = _data_url(loaded, row, shown.name)
-    before_branch, after_branch = pull.target, place.branch
+    before_branch = pull.source if shown.name == states.SINCE_REVIEW else pull.target
+    after_branch = place.branch
     rows = read_rows(folder, parameters=parameters, place=place) if folder and show == "rows" else None
     is_unmade = row.after_id is None
+    review = find_last_review(principal, pull) if pull.state == PullState.OPEN else None
+    seen = review.seen.get("transactions", {}).get(row.path) if review else None
     return PullDatasetPart(
         path=row.path,
         dataset_id=row.dataset_id,
@@ -402,13 +420,13 @@ def _view_dataset(
         before_note=_BEFORE_NOTES[shown.name],
         after_branch=after_branch,
         compared=shown.name,
-        compared_word=_write_name(loaded, shown.name),
+        compared_word=_name_comparison(loaded, shown.name),
         compared_note=shown.note,
         choices=_list_choices(loaded, row, shown),
         since=_describe_since(loaded, row, shown),
         current=row.current,
         schema=diff_artifact(comparison.schema) if comparison and comparison.schema else None,
-        schema_url=f"{loaded.url}/schema?{urlencode(query)}#{row.path}" if query else f"{loaded.url}/schema#{row.path}",
+        schema_url=_schema_url(loaded, row, shown),
         rules=rules_from_json(comparison.rules).describe() if comparison else [],
         lands_reason=row.lands_reason,
         rule_changes=row.rule_changes,
@@ -418,7 +436,7 @@ def _view_dataset(
             folder,
             url=f"{url}&show=statistics",
             parameters=parameters,
-            before=before_branch,
+            before=f"{pull.source} as reviewed" if shown.name == states.SINCE_REVIEW else before_branch,
             after=after_branch,
         )
         if folder and show == "statistics"
@@ -429,6 +447,8 @@ def _view_dataset(
         viewing=viewing,
         target=pull.target,
         drift=_list_drift(loaded, shown),
+        reviewed_at=review.created_at if review and seen else None,
+        is_as_reviewed=bool(seen) and (seen == row.after_id or named.find_shown(row, states.SINCE_REVIEW).is_equal),
         has_code_effect=named.find_shown(row, states.CODE_EFFECT).comparison is not None,
         build_scope=states.AFFECTED if row.change == states.AFFECTED else states.MODIFIED,
         talk=place_row_talk(row, {line.n: line.key for line in rows.table.rows} if rows else {}, principal),
@@ -442,8 +462,8 @@ def _place_rows(loaded: Loaded, row: PullDataset, shown: named.Shown, query: Map
     return DiffPlace(
         url=f"{loaded.url}/data",
         keeps={"dataset": row.path, **query},
-        csv_url=_export_url("api-pull-rows-csv", row, query),
-        parquet_url=_export_url("api-pull-rows-parquet", row, query),
+        csv_url=_export_url("api-pull-rows-csv", row, shown),
+        parquet_url=_export_url("api-pull-rows-parquet", row, shown),
         dataset_id=row.dataset_id,
         branch=pull.target if is_since else pull.source,
         marks=Marks(
@@ -459,6 +479,7 @@ _BOTH_NOTES = {
     states.TARGET_NOW: "{source} and {target} have both changed this row",
     states.TARGET_SINCE: "{source} has changed this row, too",
     states.BEFORE_REVERTED: "{target} has changed this row, too",
+    states.SINCE_REVIEW: "{target} has changed this row, too",
 }
 _BEFORE_NOTES = {
     states.THIS_BRANCH: "where the branch left it",
@@ -466,12 +487,14 @@ _BEFORE_NOTES = {
     states.TARGET_NOW: "its newest data",
     states.TARGET_SINCE: "where the branch left it",
     states.BEFORE_REVERTED: "before what is reverted",
+    states.SINCE_REVIEW: "as you reviewed it",
 }
 
 
-def _export_url(name: str, row: PullDataset, query: Mapping[str, str]) -> str:
+def _export_url(name: str, row: PullDataset, shown: named.Shown) -> str:
+    """Return the address of an export, which shows what the dataset's default is where nothing is asked for."""
     url = reverse(name, args=[row.pull.repository.name, row.pull.number, row.dataset_id or 0])
-    return f"{url}?{urlencode(query)}" if query else url
+    return f"{url}?{urlencode({'compared': shown.name})}" if shown.name != row.compared else url
 
 
 def _list_drift(loaded: Loaded, shown: named.Shown) -> list[str]:
@@ -480,6 +503,11 @@ def _list_drift(loaded: Loaded, shown: named.Shown) -> list[str]:
         return []
     paths = queries.read_specs(pull=loaded.pull).made_paths
     return list_drift(shown.before, shown.after, ours=paths.intersection(row.path for row in loaded.rows))
+
+
+def _schema_url(loaded: Loaded, row: PullDataset, shown: named.Shown) -> str:
+    query = f"?compared={shown.name}" if shown.name != row.compared else ""
+    return f"{loaded.url}/schema{query}#{row.path}"
 
 
 def _describe_since(loaded: Loaded, row: PullDataset, shown: named.Shown) -> SinceView | None:

@@ -144,6 +144,10 @@ class Loaded:
         """Its address."""
         return reverse("pull", args=[self.pull.repository.name, self.pull.number])
 
+    def find_data_url(self, path: str) -> str:
+        """Return where its Data tab shows a dataset."""
+        return f"{self.url}/data?dataset={path}"
+
     @property
     def is_known(self) -> bool:
         """Whether what the branch changes is known: its head's JobSpecs are published, or it is over."""
@@ -228,8 +232,8 @@ def _explain_approval(principal: Principal, pull: PullRequest) -> str:
         return "Needs the role writer."
     if principal.user_id == pull.author_id:
         return "Nobody approves their own pull request."
-    reason = queries.explain_reader(principal, pull)
-    return f"Yours would not count: you {reason}." if reason else ""
+    objection = queries.find_objection(principal, pull)
+    return f"Yours would not count: you {objection.words}." if objection else ""
 
 
 def _list_tabs(loaded: Loaded, diff: counts.DiffSum, commits: int) -> list[Tab]:
@@ -344,7 +348,7 @@ def _judge_reviews(loaded: Loaded) -> VerdictItem:
     facts = loaded.facts
     standing = approvals.list_standing(facts.reviews)
     approved = len(approvals.list_approving(facts))
-    rejecting = [who for who, verdict in standing.items() if verdict == states.REJECT]
+    rejecting = [reviewer for reviewer, verdict in standing.items() if verdict == states.REJECT]
     void = sum(review.void and review.verdict == states.APPROVE for review in facts.reviews)
     required = facts.protection.approvals
     note = f"{void} became void" if void else f"by the rules of {facts.target}" if required else "none needed"

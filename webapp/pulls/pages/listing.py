@@ -237,7 +237,7 @@ def _compare(repository: Repository, source: str, target: str) -> Difference:
     )
     return Difference(
         commits=repositories.name_authors(repositories.list_commits(repository, head, not_in=base, limit=100)),
-        files=[view_file(repository, source, file, may_edit=False, whole="", here=here) for file in files],
+        files=[view_file(repository, source, file, may_edit=False, whole="", here=here, keeps={}) for file in files],
         file_count=len(changed),
         datasets=changes if MASTER in (source, target) or changes else {},
         conflicts=list(repositories.merge_state(repository, head, base).conflicts),

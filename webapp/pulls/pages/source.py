@@ -41,7 +41,7 @@ def read_source(loaded: Loaded, head: PullHead) -> SourceBranch | None:
 
 
 def _is_left(pull: PullRequest) -> bool:
-    """Whether nothing needs the branch any more, and it has nothing that the pull request does not show."""
+    """Return whether nothing needs the branch any more, and it has nothing that the pull request does not show."""
     repository = pull.repository
     return (
         queries.find_head(repository, pull.source) == pull.head_sha

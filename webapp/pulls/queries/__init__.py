@@ -1,1 +1,17 @@
-"""Reads of pull requests: `pulls` feeds services and API, `pages` makes each page's frozen context."""
+"""Everything that reads pull requests.
+
+Modules:
+    pulls: what services and API need to know of one.
+    lists: lists of pull requests, and their filters.
+    waiting: what waits for somebody.
+    approvers: whose approval does not count, and why.
+    sides: what a dataset's head side is compared with.
+    starts: what that head side stands on.
+    named: the named comparisons of a dataset.
+    threads: threads of comments, as rows.
+    remarks: threads beside what they are about, and what was viewed.
+    looked: what people saw when they last reviewed.
+    timeline: events, reviews and comments in one order.
+    sources: whether anything needs the source branch.
+    reverts: what takes a pull request back.
+"""

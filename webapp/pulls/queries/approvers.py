@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from webapp.accounts.models import User
 from webapp.accounts.permissions import can_repository
 from webapp.accounts.queries import COMMIT_HOST, find_people, principal_for_user
+from webapp.pulls.rules.approvals import Grounds, Objection
 from webapp.repositories import queries as repositories
 
 if TYPE_CHECKING:
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 MOST_COMMITS = 10_000
 
 
-def list_ineligible(pull: PullRequest, *, reviewers: Iterable[User], base: str) -> dict[str, str]:
-    """Return user name → why an approval by them does not count, as the end of a sentence about them.
+def list_ineligible(pull: PullRequest, *, reviewers: Iterable[User], base: str) -> dict[str, Objection]:
+    """Return user name → why an approval by them does not count.
 
     Two people stand behind whatever is merged: who opened the pull request, wrote one of its commits or brought one
     to its branch is on the one side, and so no approver. Names and addresses in commits are whatever their writer
@@ -28,25 +29,27 @@ def list_ineligible(pull: PullRequest, *, reviewers: Iterable[User], base: str) 
     people = {user.pk: user for user in reviewers}
     if not people:
         return {}
-    reasons = {user.username: reason for user in people.values() if (reason := _explain_rights(pull, user))}
+    objections = {
+        user.username: objection for user in people.values() if (objection := _find_missing_right(pull, user))
+    }
     if pull.author_id in people:
-        reasons[people[pull.author_id].username] = "opened it"
+        objections[people[pull.author_id].username] = Objection(Grounds.OPENED)
     commits = repositories.list_commits(pull.repository, pull.head_sha, not_in=base, limit=MOST_COMMITS)
     pushers = repositories.list_pushers(pull.repository, branch=pull.source, commits=[commit.sha for commit in commits])
     for user_id, sha in pushers.items():
         if user_id in people:
-            reasons.setdefault(people[user_id].username, f"pushed {sha[:7]}")
+            objections.setdefault(people[user_id].username, Objection(Grounds.PUSHED, sha[:7]))
     for user, commit in _list_authors(commits):
         if user.pk in people:
-            reasons.setdefault(user.username, f"wrote {commit.short}")
-    return reasons
+            objections.setdefault(user.username, Objection(Grounds.WROTE, commit.short))
+    return objections
 
 
-def _explain_rights(pull: PullRequest, user: User) -> str | None:
+def _find_missing_right(pull: PullRequest, user: User) -> Objection | None:
     if not user.is_active:
-        return "is no longer active"
+        return Objection(Grounds.INACTIVE)
     if not can_repository(principal_for_user(user), pull.repository.name, "write"):
-        return "may no longer write here"
+        return Objection(Grounds.MAY_NOT_WRITE)
     return None
 
 

@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING
 from webapp.comparisons.diffs import overlap
 from webapp.comparisons.models import Comparison
 from webapp.comparisons.queries.artifacts import artifact_folder
-from webapp.comparisons.queries.counts import RowCounts, count_rows
+from webapp.comparisons.queries.counts import RowCounts, count_rows, judge_comparison
 from webapp.comparisons.rules.states import NOT_COMPARED, ComparisonState
 from webapp.core.errors import BadRequest
 from webapp.pulls.models import NamedComparison
 from webapp.pulls.rules import states
+from webapp.pulls.rules.comparisons import explain_absence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
     from webapp.datasets.models import Transaction
-    from webapp.pulls.models import PullDataset, PullRequest
+    from webapp.pulls.models import PullDataset
 
 NAMES = [name for name, _sentence in states.NAMED_CHOICES]
 
@@ -51,6 +52,11 @@ class Shown:
     def is_ready(self) -> bool:
         """Whether its rows are stored."""
         return self.comparison is not None and self.comparison.state == ComparisonState.READY
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether both ends are known to have the same rows and schema."""
+        return bool(judge_comparison(self.comparison)["state"] == "equal")
 
     @property
     def folder(self) -> Path | None:
@@ -104,7 +110,10 @@ def find_shown(row: PullDataset, name: str = "") -> Shown:
         return Shown(name, row.before, row.after, row.comparison, row.reason, note)
     named = _find(row, name)
     if named is None:
-        return Shown(name, None, row.after, None, row.reason or _explain_absence(row, name))
+        reason = row.reason or explain_absence(
+            name, source=row.pull.source, target=row.pull.target, is_revert=row.pull.reverts_id is not None
+        )
+        return Shown(name, None, row.after, None, reason)
     return Shown(name, named.before, named.after, named.comparison, "", note)
 
 
@@ -112,21 +121,10 @@ def _find(row: PullDataset, name: str) -> NamedComparison | None:
     return next((named for named in row.comparisons.all() if named.name == name), None)
 
 
-def _explain_absence(row: PullDataset, name: str) -> str:
-    pull = row.pull
-    if name == states.CODE_EFFECT:
-        return f"Nothing has built {pull.target}'s code, as {pull.source} left it, on the inputs of {pull.source}."
-    if name == states.TARGET_SINCE:
-        return f"{pull.target} has not changed it since {pull.source} left it."
-    if name == states.BEFORE_REVERTED:
-        return f"{pull.target} had none before." if pull.reverts_id else "The pull request reverts no other one."
-    return "Not compared yet."
-
-
-def find_pull_comparison(pull: PullRequest, path: str, name: str) -> Comparison | None:
-    """Return the comparison of this name of a pull request's dataset."""
-    row = pull.datasets.filter(path=path).select_related("comparison").first()
-    return find_shown(row, name).comparison if row else None
+def find_first(row: PullDataset, *, is_open: bool) -> str:
+    """Return the name that a page shows first: what came since the reader's last review, or the dataset's default."""
+    since = find_shown(row, states.SINCE_REVIEW)
+    return states.SINCE_REVIEW if is_open and since.comparison is not None and not since.is_equal else row.compared
 
 
 def find_since(row: PullDataset) -> Shown | None:
@@ -157,14 +155,3 @@ def _list_others(row: PullDataset, shown: Shown) -> list[Path]:
     others = compared.get(shown.name, [since])
     folders = [other.folder for other in others if other is not None and other.folder is not None]
     return folders if len(folders) == len(others) else []
-
-
-def write_name(name: str, *, target: str, is_open: bool = True, reverted: int | None = None) -> str:
-    """Return what people call a comparison; those of a closed pull request no longer follow the target."""
-    return {
-        states.THIS_BRANCH: "this branch",
-        states.CODE_EFFECT: "effect of the code",
-        states.TARGET_NOW: f"against {target} {'now' if is_open else 'as it was'}",
-        states.TARGET_SINCE: f"what {target} did since",
-        states.BEFORE_REVERTED: f"against what was before #{reverted}",
-    }[name]

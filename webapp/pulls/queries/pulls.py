@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django.contrib.auth.models import Group
-from django.db.models import Prefetch, QuerySet
+from django.db.models import Prefetch, Q, QuerySet
 
 from webapp.accounts import permissions
 from webapp.accounts.queries import get_signed_in_user, list_folders
@@ -16,6 +16,7 @@ from webapp.builds import queries as builds
 from webapp.builds.models import Build
 from webapp.builds.rules.states import BuildState
 from webapp.comparisons.models import Comparison
+from webapp.comparisons.queries.counts import judge_comparison
 from webapp.comparisons.rules.dataset_rules import (
     PIPELINE_FILE,
     CombinedRules,
@@ -23,19 +24,19 @@ from webapp.comparisons.rules.dataset_rules import (
     combine_rules,
     read_dataset_rules,
 )
-from webapp.comparisons.rules.row_values import ROW_CHANGES
-from webapp.comparisons.rules.states import UNCHANGED, ComparisonState
 from webapp.core.errors import Conflict, NotFound
 from webapp.datasets import queries as datasets
 from webapp.pulls.models import Merge, NamedComparison, PullDataset, PullRequest, Review, SpecRecord
 from webapp.pulls.queries.approvers import list_ineligible
+from webapp.pulls.queries.named import find_shown
 from webapp.pulls.queries.threads import list_open_threads
-from webapp.pulls.rules import approvals, states
+from webapp.pulls.rules import approvals, checks, states
+from webapp.pulls.rules.checks import CheckResult
 from webapp.pulls.rules.datasets import find_downstream
 from webapp.pulls.rules.states import MergeState, PullState
 from webapp.repositories import permissions as repository_permissions
 from webapp.repositories import queries as repositories
-from webapp.repositories.rules import checks
+from webapp.repositories.rules.checks import COLOURS, GREEN, find_check
 from webapp.repositories.rules.states import PublicationState
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class PullSpecs:
 
 
 def get_pull(principal: Principal, repository_name: str, number: int) -> PullRequest:
-    """One pull request of a repository that the reader may see.
+    """Return one pull request of a repository that the reader may see.
 
     Raises:
         NotFound: no such repository or pull request for this reader.
@@ -92,7 +93,7 @@ def get_pull(principal: Principal, repository_name: str, number: int) -> PullReq
 
 
 def find_head(repository: Repository, branch: str) -> str | None:
-    """The commit of a branch, None when there is no such branch."""
+    """Find the commit of a branch, None when there is no such branch."""
     return repository.git.find_head(branch)
 
 
@@ -109,7 +110,7 @@ def check_head(pull: PullRequest, expected: str | None) -> None:
 
 
 def list_own_commits(pull: PullRequest) -> list[CommitInfo]:
-    """The commits that the source has and the target has not, newest first; after a merge, those that were merged."""
+    """List the commits that the source has and the target has not, newest first; after a merge, the merged ones."""
     return repositories.list_commits(pull.repository, pull.head_sha, not_in=find_base(pull), limit=250)
 
 
@@ -121,12 +122,12 @@ class Apart(NamedTuple):
 
 
 def count_apart(repository: Repository, *, sha: str, base: str) -> Apart:
-    """How far a commit is ahead of another one, and behind it."""
+    """Count how far a commit is ahead of another one, and behind it."""
     return Apart(*repositories.count_ahead_behind(repository, [sha], base)[sha])
 
 
 def get_target_head(pull: PullRequest) -> str:
-    """The head of the target, for an act that needs one.
+    """Return the head of the target, for an act that needs one.
 
     Raises:
         Conflict: the branch does not exist.
@@ -139,7 +140,7 @@ def get_target_head(pull: PullRequest) -> str:
 
 
 def read_specs(*, pull: PullRequest) -> PullSpecs:
-    """The JobSpecs of the source's head, and those where it left the target.
+    """Read the JobSpecs of the source's head, and those where it left the target.
 
     A new branch that was never published is taken to have those that it began with: it has removed none that is known of.
     """
@@ -161,7 +162,7 @@ def read_specs(*, pull: PullRequest) -> PullSpecs:
 def list_own(
     *, repository: Repository, branches: Sequence[str], paths: Collection[str]
 ) -> tuple[dict[str, Transaction], dict[str, str]]:
-    """Path → the source's own newest transaction, and path → where and by whom it was loaded, if no transform made it.
+    """Return the source's own newest transactions by path, and by path where and by whom data was loaded, not made.
 
     Of datasets that JobSpecs know the source's own; of all in the repository's folders what was loaded.
 
@@ -184,13 +185,13 @@ def list_own(
 
 
 def _specs_of(pull: PullRequest, sha: str, branch: str) -> Mapping[str, Any]:
-    """The record of that commit, else what the branch has published last: the JobSpecs that a build would use."""
+    """Return the JobSpecs that a build would use: the record of that commit, else what the branch has published last."""
     record = SpecRecord.objects.filter(repository=pull.repository, sha=sha).first()
     return record.specs if record else builds.describe_published(repository=pull.repository, branch=branch)
 
 
 def read_rules(*, pull: PullRequest) -> dict[str, CombinedRules]:
-    """Dataset path → review rules, from pipeline.toml at both heads and where they parted."""
+    """Read the review rules of each dataset from pipeline.toml, at both heads and where they parted."""
     base = find_base(pull)
     merge_base = repositories.find_merge_base(pull.repository, base, pull.head_sha)
     head, target, begin = (read_rules_at(pull.repository, sha) for sha in (pull.head_sha, base, merge_base or base))
@@ -198,19 +199,19 @@ def read_rules(*, pull: PullRequest) -> dict[str, CombinedRules]:
 
 
 def read_rules_at(repository: Repository, sha: str) -> dict[str, ComparisonRules]:
-    """Dataset path → review rules, from pipeline.toml of a commit."""
+    """Read the review rules of each dataset from pipeline.toml of a commit."""
     if repositories.find_kind(repository, sha, PIPELINE_FILE) is None:
         return {}
     return read_dataset_rules(repositories.read_file(repository, sha, PIPELINE_FILE).decode("utf-8", "replace"))
 
 
 def find_protection(pull: PullRequest) -> Protection | None:
-    """The rules of the target branch."""
+    """Find the rules of the target branch."""
     return repository_permissions.find_protection(pull.repository, pull.target)
 
 
 def describe_rules(protection: Protection | None) -> dict[str, Any]:
-    """The rules as plain values, for their digest."""
+    """Return the rules as plain values, for their digest."""
     if protection is None:
         return {}
     return {
@@ -222,7 +223,7 @@ def describe_rules(protection: Protection | None) -> dict[str, Any]:
 
 
 def describe_seen(*, pull: PullRequest) -> approvals.Seen:
-    """What a verdict given now would be bound to."""
+    """Return what a verdict given now would be bound to."""
     rows = pull.datasets.filter(change__in=(states.MODIFIED, states.ADDED, states.REMOVED))
     return approvals.Seen(
         head=pull.head_sha,
@@ -233,7 +234,7 @@ def describe_seen(*, pull: PullRequest) -> approvals.Seen:
 
 
 def find_latest_build(pull: PullRequest) -> Build | None:
-    """The newest build of the source branch that was no upload."""
+    """Find the newest build of the source branch that was no upload."""
     return (
         Build.objects.filter(repository=pull.repository, branch=pull.source, kind="run")
         .exclude(trigger="review")
@@ -243,12 +244,12 @@ def find_latest_build(pull: PullRequest) -> Build | None:
 
 
 def list_blockers(pull: PullRequest) -> list[approvals.Blocker]:
-    """Every reason why it may not be merged now."""
+    """List every reason why it may not be merged now."""
     return approvals.list_blockers(collect_facts(pull))
 
 
 def collect_facts(pull: PullRequest) -> approvals.MergeFacts:
-    """What the rules look at, as values."""
+    """Return what the rules look at, as values."""
     repository = pull.repository
     source, target = find_head(repository, pull.source), find_head(repository, pull.target)
     both = bool(source and target)
@@ -288,7 +289,7 @@ def collect_facts(pull: PullRequest) -> approvals.MergeFacts:
 
 
 def _list_void(reviews: Iterable[Review], *, now: approvals.Seen) -> set[int]:
-    """The verdicts that do not count for what the pull request shows here.
+    """Return the verdicts that do not count for what the pull request shows here.
 
     Somebody who approves at this moment may have seen a newer head or another target, which nobody has noted on the
     others yet: such an approval is not one of what is about to be merged.
@@ -304,16 +305,16 @@ def _list_void(reviews: Iterable[Review], *, now: approvals.Seen) -> set[int]:
     }
 
 
-def explain_reviewers(pull: PullRequest) -> dict[str, str]:
-    """Reviewer → why an approval by them does not count, for those whose does not."""
+def list_objections(pull: PullRequest) -> dict[str, approvals.Objection]:
+    """Return why an approval does not count, by reviewer, for those whose does not."""
     reviewers = {review.reviewer for review in pull.reviews.select_related("reviewer")}
     return list_ineligible(pull, reviewers=reviewers, base=find_base(pull))
 
 
-def explain_reader(principal: Principal, pull: PullRequest) -> str:
-    """Why an approval by the reader does not count; empty where it does."""
+def find_objection(principal: Principal, pull: PullRequest) -> approvals.Objection | None:
+    """Return why an approval by the reader does not count; None where it does."""
     reader = get_signed_in_user(principal)
-    return list_ineligible(pull, reviewers=[reader], base=find_base(pull)).get(reader.username, "")
+    return list_ineligible(pull, reviewers=[reader], base=find_base(pull)).get(reader.username)
 
 
 def _describe_protection(pull: PullRequest, rows: list[PullDataset]) -> approvals.ProtectionFact:
@@ -345,43 +346,25 @@ def _members_of(group: str) -> frozenset[str]:
 
 
 def list_file_changes(pull: PullRequest) -> list[Any]:
-    """The files that the pull request changes, without colours; after a merge, those that it changed."""
+    """List the files that the pull request changes, without colours; after a merge, those that it changed."""
     return repositories.compare(pull.repository, find_base(pull), pull.head_sha, coloured=False)
 
 
 def list_changes(pull: PullRequest, *, ignore_whitespace: bool = False) -> CodeDiff:
-    """Which files these are, without their lines."""
+    """List which files these are, without their lines."""
     return repositories.list_changes(
         pull.repository, find_base(pull), pull.head_sha, ignore_whitespace=ignore_whitespace
     )
 
 
 def find_base(pull: PullRequest) -> str:
-    """The commit to compare with: the target's, or what the target was before the merge."""
+    """Find the commit to compare with: the target's, or what the target was before the merge."""
     merge = getattr(pull, "merge", None) if pull.state == PullState.MERGED else None
     return merge.target_sha if merge else pull.base_sha
 
 
-@dataclass(frozen=True)
-class CheckResult:
-    """One check of the head: one of ours, or what a program of others reported."""
-
-    name: str
-    state: str
-    """green, red or pending."""
-    detail: str
-    url: str = ""
-    dataset: str = ""
-    """Path of the dataset that it speaks of; empty where it speaks of all."""
-
-    @property
-    def tone(self) -> str:
-        """The sign and colour that show it."""
-        return checks.TONES[self.state]
-
-
 def list_checks(pull: PullRequest) -> list[CheckResult]:
-    """What machines say of the head: JobSpecs published, branch built, its data made by the newest code, and reports.
+    """List what machines say of the head: JobSpecs published, branch built, its data made by the newest code, reports.
 
     Ours are always there while it is open: what there is nothing to do for is green, or a rule that requires it would
     block for good. Of one that is over they go with its branch.
@@ -390,16 +373,11 @@ def list_checks(pull: PullRequest) -> list[CheckResult]:
     reported = [_read_status(status) for status in repositories.list_statuses(pull.repository, pull.head_sha)]
     if pull.state != PullState.OPEN and publication is None and is_source_gone(pull):
         return reported
-    status = _judge_publication(pull, publication)
+    publication_state = _judge_publication(pull, publication)
     rows = list(pull.datasets.all())
-    published = CheckResult(
-        checks.JOBSPECS,
-        {"published": "green", "failed": "red"}.get(status, "pending"),
-        f"{publication.jobspecs} published" if publication and status == "published" else status,
-    )
-    is_published = status == "published"
+    is_published = publication_state == PublicationState.PUBLISHED
     return [
-        published,
+        checks.judge_jobspecs(publication_state, publication.jobspecs if publication else 0),
         _check_build(pull, rows, is_published=is_published),
         _check_data(rows, is_published=is_published),
         *reported,
@@ -407,17 +385,17 @@ def list_checks(pull: PullRequest) -> list[CheckResult]:
 
 
 def is_source_gone(pull: PullRequest) -> bool:
-    """Whether its branch was deleted, and with it what was published of its commits."""
+    """Return whether its branch was deleted, and with it what was published of its commits."""
     return find_head(pull.repository, pull.source) is None
 
 
 def _read_status(status: CommitStatus) -> CheckResult:
     detail = status.description or status.get_result_display()
-    return CheckResult(status.name, checks.COLOURS[status.result], detail, status.url, status.dataset)
+    return CheckResult(status.name, COLOURS[status.result], detail, status.url, status.dataset)
 
 
 def _judge_publication(pull: PullRequest, publication: Publication | None) -> str:
-    """The state of the head's JobSpecs; pending, too, until the datasets are those that the published ones name."""
+    """Return the state of the head's JobSpecs; pending, too, until the datasets are those that they name."""
     is_behind = pull.state == PullState.OPEN and pull.followed_sha not in (None, pull.head_sha)
     if publication is None or (publication.status == PublicationState.PUBLISHED and is_behind):
         return PublicationState.PENDING
@@ -427,26 +405,18 @@ def _judge_publication(pull: PullRequest, publication: Publication | None) -> st
 def _check_build(pull: PullRequest, rows: Iterable[PullDataset], *, is_published: bool) -> CheckResult:
     if not list_rebuilt(rows):
         # What the head changes is known only once its JobSpecs are.
-        detail = "no JobSpec is changed: nothing to build" if is_published else "the JobSpecs are not published"
-        return CheckResult(checks.BUILD, "green" if is_published else "pending", detail)
+        return checks.judge_unchanged(is_published=is_published)
     build = find_latest_build(pull)
-    if build is None:
-        return CheckResult(checks.BUILD, "pending", "not built yet")
-    state = {"COMPLETED": "green", "FAILED": "red", "ABORTED": "red"}.get(build.state, "pending")
-    return CheckResult(checks.BUILD, state, f"build {build.pk}: {build.state.lower()}", f"/builds/{build.pk}")
+    return checks.judge_build(build.pk, build.state) if build else checks.NOT_BUILT
 
 
 def _check_data(rows: Sequence[PullDataset], *, is_published: bool) -> CheckResult:
     stale = [row.path for row in rows if row.change in (states.MODIFIED, states.ADDED) and not row.current]
-    if stale:
-        return CheckResult(checks.DATA_CURRENT, "red", f"not built with the head's code: {', '.join(stale)}")
-    if not is_published:
-        return CheckResult(checks.DATA_CURRENT, "pending", "the JobSpecs are not published")
-    return CheckResult(checks.DATA_CURRENT, "green", "built with the head's code" if rows else "no dataset is changed")
+    return checks.judge_data(stale, is_published=is_published, has_datasets=bool(rows))
 
 
 def list_rebuilt(rows: Iterable[PullDataset]) -> list[str]:
-    """Paths of the datasets that the source changes and its JobSpecs make: what a build of the pull request rebuilds.
+    """List the datasets that the source changes and its JobSpecs make: what a build of the pull request rebuilds.
 
     Not of those that somebody loaded over unchanged code: the build would replace what they loaded.
     """
@@ -454,7 +424,7 @@ def list_rebuilt(rows: Iterable[PullDataset]) -> list[str]:
 
 
 def list_targets(*, rows: Iterable[PullDataset], specs: PullSpecs, rebuild: str) -> list[str]:
-    """Paths of what the build on the target makes: all that the code change touches, with what is downstream if asked."""
+    """List what the build on the target makes: all that the code change touches, with what is downstream if asked."""
     changed = set(list_rebuilt(rows)) & specs.head_digests.keys()
     if rebuild == states.AFFECTED:
         changed |= find_downstream(changed, specs.head_inputs)
@@ -462,7 +432,7 @@ def list_targets(*, rows: Iterable[PullDataset], specs: PullSpecs, rebuild: str)
 
 
 def list_failed_checks(pull: PullRequest) -> dict[str, str]:
-    """Checks that the target's rules require and that are not green, each with what it says; empty where nothing gives it.
+    """List the target's required checks that are not green, each with what it says; empty where nothing gives it.
 
     A check that speaks of datasets is green where it is for each of them. Rules of before names were looked at may
     require one that there is not.
@@ -473,29 +443,26 @@ def list_failed_checks(pull: PullRequest) -> dict[str, str]:
     results = list_checks(pull)
     failed = {}
     for name in protection.checks:
-        given = [check for check in results if check.name == (checks.find_check(name) or name)]
-        bad = [check for check in given if check.state != checks.GREEN]
+        given = [check for check in results if check.name == (find_check(name) or name)]
+        bad = [check for check in given if check.state != GREEN]
         if bad:
-            failed[name] = "; ".join(
-                f"{check.dataset}: {check.detail}" if check.dataset else check.detail for check in bad
-            )
+            failed[name] = checks.explain_failed(bad)
         elif not given:
             failed[name] = _explain_missing(pull, name)
     return failed
 
 
 def _explain_missing(pull: PullRequest, name: str) -> str:
-    is_known = repositories.is_ever_reported(pull.repository, name)
-    return f"nothing was reported of {pull.head_sha[:7]} yet" if is_known else ""
+    return checks.explain_silence(pull.head_sha) if repositories.is_ever_reported(pull.repository, name) else ""
 
 
 def is_stale(pull: PullRequest, facts: approvals.MergeFacts) -> bool:
-    """Whether the target has moved: it has commits, or data of these datasets, that the branch did not start from."""
+    """Return whether the target has moved: its commits, or data of these datasets, are newer than the branch's start."""
     return pull.state == PullState.OPEN and (facts.behind > 0 or has_newer_data(pull))
 
 
 def has_newer_data(pull: PullRequest) -> bool:
-    """Whether the target has data of these datasets that the branch did not start from; the Data tab shows it apart."""
+    """Return whether the target has data of these datasets that the branch did not start from; the Data tab shows it."""
     return NamedComparison.objects.filter(row__pull=pull, name=states.TARGET_SINCE).exists()
 
 
@@ -506,23 +473,23 @@ def find_merge(pull: PullRequest) -> Merge | None:
 
 
 def is_rebuild_failed(merge: Merge) -> bool:
-    """Whether its rebuild, or the last try of it, has ended without making all that it was to make."""
+    """Return whether its rebuild, or the last try of it, has ended without making all that it was to make."""
     return merge.state == MergeState.DONE and merge.build is not None and merge.build.state != BuildState.COMPLETED
 
 
 def is_landed(merge: Merge) -> bool:
-    """Whether the branch that it was asked for has its commit."""
+    """Return whether the branch that it was asked for has its commit."""
     head = find_head(merge.pull.repository, merge.landing_branch)
     return head is not None and is_stored(merge) and merge.pull.repository.git.is_ancestor(merge.merge_commit, head)
 
 
 def is_stored(merge: Merge) -> bool:
-    """Whether its commit is there: one that was never stored, or is lost, is on no branch and can come to none."""
+    """Return whether its commit is there: one that was never stored, or is lost, is on no branch and can come to none."""
     return merge.pull.repository.git.has_commit(merge.merge_commit)
 
 
 def describe_outcome(merge: Merge) -> dict[str, dict[str, Any]]:
-    """Dataset path → whether the target's result equals what was reviewed: equal, different, comparing, not_compared.
+    """Say of each dataset whether the target's result is what was reviewed: equal, different, comparing, not_compared.
 
     Or not_landed, with the reason, of what was loaded on the source.
     """
@@ -537,25 +504,20 @@ def describe_outcome(merge: Merge) -> dict[str, dict[str, Any]]:
     return {**judged, **{path: {"state": "not_landed", "reason": reason} for path, reason in left}}
 
 
-def judge_comparison(comparison: Comparison | None) -> dict[str, Any]:
-    """Whether two results of a dataset are equal: equal, different, comparing or not_compared."""
-    if comparison is None:
-        return {"state": "not_compared"}
-    if comparison.state == ComparisonState.FAILED:
-        return {"state": "not_compared", "reason": comparison.error}
-    if comparison.state != ComparisonState.READY:
-        return {"state": "comparing"}
-    counts = {name: comparison.summary.get(name, 0) for name in ROW_CHANGES}
-    same_schema = comparison.schema.get("status") == UNCHANGED
-    return {"state": "equal" if not any(counts.values()) and same_schema else "different", **counts}
+def find_pull_comparison(principal: Principal, pull: PullRequest, *, path: str, name: str) -> Comparison | None:
+    """Return the comparison of this name of a dataset that somebody may see."""
+    row = list_dataset_rows(principal, pull).filter(path=path).first()
+    return find_shown(row, name).comparison if row else None
 
 
 def list_dataset_rows(principal: Principal, pull: PullRequest) -> QuerySet[PullDataset]:
-    """The datasets of a pull request that somebody may see, with all their comparisons.
+    """List the datasets of a pull request that somebody may see, with all their comparisons.
 
     Its code may read what lies in folders of others, and what was loaded there on a branch of the same name is compared.
     """
     hidden = permissions.list_hidden(principal, list(pull.datasets.values_list("path", flat=True)))
-    named = NamedComparison.objects.select_related("comparison", "before", "after")
+    named = NamedComparison.objects.select_related("comparison", "before", "after").filter(
+        Q(reviewer=None) | Q(reviewer=principal.user_id)
+    )
     rows = pull.datasets.exclude(path__in=hidden).select_related("comparison", "dataset", "before", "after")
     return rows.prefetch_related(Prefetch("comparisons", named))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -115,15 +115,28 @@ def find_line(pull: PullRequest, anchor: Mapping[str, Any]) -> str | None:
     return lines[anchor["line"] - 1].rstrip("\r")[:MAX_QUOTED] if 0 < anchor["line"] <= len(lines) else None
 
 
-def list_file_talk(pull: PullRequest, files: Sequence[FileDiff], principal: Principal) -> dict[str, FileTalk]:
-    """Return what was said of each file that anything was said of, by path."""
+def list_file_talk(
+    pull: PullRequest, files: Sequence[FileDiff], principal: Principal, *, is_base_shown: bool = True
+) -> dict[str, FileTalk]:
+    """Return what was said of each file that anything was said of, by path.
+
+    Args:
+        pull: the pull request.
+        files: those that are shown.
+        principal: who reads.
+        is_base_shown: whether their lines before are those of the base.
+
+    """
     said: dict[str, list[Comment]] = defaultdict(list)
     for comment in list_threads_on_places(pull):
         if comment.anchor and comment.anchor.get("path"):
             said[comment.anchor["path"]].append(comment)
     known = {file.path: file for file in files}
     reader = RemarkReader.of(principal, pull)
-    return {path: _make_talk(pull, known[path], comments, reader) for path, comments in said.items() if path in known}
+    sides = (BASE, HEAD) if is_base_shown else (HEAD,)
+    return {
+        path: _make_talk(pull, known[path], comments, reader, sides) for path, comments in said.items() if path in known
+    }
 
 
 def place_row_talk(row: PullDataset, shown: Mapping[int, Mapping[str, Any]], principal: Principal) -> RowTalk:
@@ -175,12 +188,15 @@ def _find_at_base(pull: PullRequest, path: str) -> tuple[str, str]:
     return repositories.find_merge_base(pull.repository, base, pull.head_sha) or base, old_path
 
 
-def _make_talk(pull: PullRequest, file: FileDiff, comments: Sequence[Comment], reader: RemarkReader) -> FileTalk:
+def _make_talk(
+    pull: PullRequest, file: FileDiff, comments: Sequence[Comment], reader: RemarkReader, sides: Collection[str]
+) -> FileTalk:
     shown: dict[LineKey, str] = {}
     for hunk in file.hunks:
         for line in hunk.lines:
             quote = line.text[:MAX_QUOTED]
-            shown |= {(BASE, line.old): quote, (HEAD, line.new): quote}
+            numbers = {BASE: line.old, HEAD: line.new}
+            shown |= {(side, numbers[side]): quote for side in sides}
     by_line: dict[LineKey, list[Remark]] = defaultdict(list)
     others = []
     for comment in comments:

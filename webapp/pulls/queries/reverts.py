@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from webapp.comparisons.queries.counts import judge_comparison
 from webapp.datasets import queries as datasets
 from webapp.pulls.queries.named import find_shown
-from webapp.pulls.queries.pulls import judge_comparison
 from webapp.pulls.rules import states
 from webapp.pulls.rules.states import PullState
 
@@ -24,7 +24,7 @@ def find_revert(pull: PullRequest) -> PullRequest | None:
 
 
 def is_reverted(pull: PullRequest) -> bool:
-    """Whether the target no longer has what it brought, because a pull request took it back."""
+    """Return whether the target no longer has what it brought, because a pull request took it back."""
     return any(not is_reverted(revert) for revert in pull.reverted_by.filter(state=PullState.MERGED))
 
 
@@ -44,7 +44,7 @@ def find_before_reverted(pull: PullRequest, dataset: Dataset, *, chain: Sequence
 
 
 def describe_restored(rows: Iterable[PullDataset]) -> dict[str, dict[str, Any]]:
-    """Dataset path → whether a build of the revert equals what was there before: equal, different, comparing, not_compared.
+    """Say of each dataset whether the revert's build equals what was there: equal, different, comparing, not_compared.
 
     Or not_built, new of what was not there, and removed of what nothing makes any more. Not of what is only downstream
     and was not built.

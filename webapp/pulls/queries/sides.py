@@ -108,25 +108,10 @@ def find_ends(
     return Ends(after, start, code, target, is_of_other_code, before_reverted)
 
 
-def explain_base(ends: Ends, *, source: str, target: str) -> str:
-    """Return what else than the branch's own work *this branch* shows; empty where it shows nothing else."""
-    if not ends.is_of_other_code:
-        return ""
-    mixed = (
-        f"The rows of {target} that {source} stands on were made by other code of {target} than {source} contains: "
-        f"what differs by that code is shown here beside what {source} changes."
-    )
-    absent = (
-        f" {target} has no rows that this code made of the same data. Build {target}'s code on the inputs of {source} "
-        f"to see the effect of {source} alone."
-    )
-    return mixed if ends.code is not None else mixed + absent
-
-
 def _is_code_alone(
     before: Transaction, after: Transaction, path: str, base_digests: Mapping[str, str], ours: Collection[str]
 ) -> bool:
-    """Whether the base's code has made a transaction of what the head side was made of, through the whole graph."""
+    """Return whether the base's code made a transaction of what the head side was made of, through the whole graph."""
     if before == after:
         return False
     difference = find_difference(before.pk, after.pk, inputs_of=builds.list_read, ours=ours)
@@ -138,7 +123,7 @@ def _is_code_alone(
 def _is_of_other_code(
     start: Transaction, after: Transaction, path: str, base_digests: Mapping[str, str], ours: Collection[str]
 ) -> bool:
-    """Whether a transaction, or one of `ours` above it, was made by other code than the base's; what was loaded was not."""
+    """Return whether other code than the base's made a transaction, or one of `ours` above it; loaded data has none."""
     difference = find_difference(start.pk, after.pk, inputs_of=builds.list_read, ours=ours)
     return any(
         digest and output in base_digests and digest != base_digests[output]

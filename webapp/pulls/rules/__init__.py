@@ -1,0 +1,12 @@
+"""Rules of pull requests that need no database.
+
+Modules:
+    states: states and kinds of pull requests.
+    datasets: which datasets one changes.
+    sides: both sides, built from the same inputs.
+    approvals: what an approval is bound to, and what blocks a merge.
+    landing: what merging does not bring to the target.
+    reverts: how a revert is called.
+    comparisons: what comparisons are called, and why there is none.
+    checks: what checks of the head say.
+"""

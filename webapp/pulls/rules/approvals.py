@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
 from webapp.builds.rules.states import BUILD_UNFINISHED
@@ -54,6 +55,30 @@ class ReviewFact:
     reviewer: str
     verdict: str
     void: bool = False
+
+
+class Grounds(Enum):
+    """On what grounds an approval does not count, in words that go on from who gave it."""
+
+    INACTIVE = "is no longer active"
+    MAY_NOT_WRITE = "may no longer write here"
+    OPENED = "opened it"
+    PUSHED = "pushed {commit}"
+    WROTE = "wrote {commit}"
+
+
+@dataclass(frozen=True)
+class Objection:
+    """Why the approval of somebody does not count."""
+
+    grounds: Grounds
+    commit: str = ""
+    """The one that they pushed or wrote."""
+
+    @property
+    def words(self) -> str:
+        """The end of a sentence about them."""
+        return self.grounds.value.format(commit=self.commit)
 
 
 @dataclass(frozen=True)
@@ -107,7 +132,7 @@ class MergeFacts:
     """How many threads on code or data nobody has resolved."""
     behind: int = 0
     """How many commits of the target the source has not."""
-    ineligible: Mapping[str, str] = field(default_factory=dict)
+    ineligible: Mapping[str, Objection] = field(default_factory=dict)
     """Reviewer → why their approval does not count: they opened it, wrote or pushed some of it, or lost the right."""
 
 
@@ -130,12 +155,12 @@ BYPASSABLE = frozenset(
 
 
 def digest_rules(rules: Mapping[str, Any]) -> str:
-    """A short digest of protection rules, so that a change of them makes approvals void."""
+    """Return a short digest of protection rules, so that a change of them makes approvals void."""
     return hashlib.sha256(json.dumps(rules, sort_keys=True, default=sorted).encode()).hexdigest()[:16]
 
 
 def find_void_reason(*, seen: Seen, now: Seen) -> str | None:
-    """Why a verdict no longer counts, as a sentence; None while it does."""
+    """Say why a verdict no longer counts, as a sentence; None while it does."""
     if seen.target != now.target:
         return f"the target moved from {seen.target} to {now.target}"
     if seen.head != now.head:
@@ -150,7 +175,7 @@ def find_void_reason(*, seen: Seen, now: Seen) -> str | None:
 
 
 def list_standing(reviews: Sequence[ReviewFact]) -> dict[str, str]:
-    """Reviewer → the verdict that stands: the newest that is no mere comment and not void."""
+    """Return each reviewer's verdict that stands: the newest that is no mere comment and not void."""
     standing: dict[str, str] = {}
     for review in reviews:
         if review.verdict == states.COMMENT:
@@ -163,17 +188,17 @@ def list_standing(reviews: Sequence[ReviewFact]) -> dict[str, str]:
 
 
 def list_approving(facts: MergeFacts) -> set[str]:
-    """Whose approval stands and counts."""
+    """Return whose approval stands and counts."""
     standing = list_standing(facts.reviews)
     return {
-        who
-        for who, verdict in standing.items()
-        if verdict == states.APPROVE and who != facts.author and who not in facts.ineligible
+        reviewer
+        for reviewer, verdict in standing.items()
+        if verdict == states.APPROVE and reviewer != facts.author and reviewer not in facts.ineligible
     }
 
 
 def list_blockers(facts: MergeFacts) -> list[Blocker]:
-    """Every reason why the pull request may not be merged now, in the order a reader would mend them."""
+    """List every reason why the pull request may not be merged now, in the order a reader would mend them."""
     if facts.state != PullState.OPEN:
         return [Blocker("not_open", f"The pull request is {facts.state}.")]
     return [*_list_git_blockers(facts), *_list_build_blockers(facts), *_list_review_blockers(facts)]
@@ -262,8 +287,8 @@ def _list_review_blockers(facts: MergeFacts) -> list[Blocker]:
         if not approving & members
     )
     blockers.extend(
-        Blocker("rejected", f"{who} asked for changes.")
-        for who, verdict in sorted(standing.items())
+        Blocker("rejected", f"{reviewer} asked for changes.")
+        for reviewer, verdict in sorted(standing.items())
         if verdict == states.REJECT
     )
     if facts.protection.resolved_threads and facts.open_threads:
@@ -280,7 +305,7 @@ def _list_review_blockers(facts: MergeFacts) -> list[Blocker]:
 
 def _explain_uncounted(facts: MergeFacts, standing: Mapping[str, str]) -> str:
     return "".join(
-        f" The approval by {who} does not count: {who} {reason}."
-        for who, reason in sorted(facts.ineligible.items())
-        if standing.get(who) == states.APPROVE
+        f" The approval by {reviewer} does not count: {reviewer} {objection.words}."
+        for reviewer, objection in sorted(facts.ineligible.items())
+        if standing.get(reviewer) == states.APPROVE
     )

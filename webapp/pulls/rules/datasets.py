@@ -15,7 +15,7 @@ def classify_datasets(
     inputs: Mapping[str, Collection[str]],
     loaded: Collection[str] = (),
 ) -> dict[str, str]:
-    """Path → change.
+    """Return how each dataset changes, by path.
 
     Args:
         head: output path → digest of its JobSpec at the source's head.
@@ -39,12 +39,12 @@ def classify_datasets(
 
 
 def find_upstream(paths: Iterable[str], inputs: Mapping[str, Iterable[str]]) -> set[str]:
-    """Every dataset that one of the paths is made of, directly or not; `inputs` are output path → paths it reads."""
+    """Find every dataset that one of the paths is made of, directly or not; `inputs` are output path → paths it reads."""
     return _reach(paths, inputs)
 
 
 def find_downstream(paths: Iterable[str], inputs: Mapping[str, Iterable[str]]) -> set[str]:
-    """Every output that reads one of the paths, directly or not; the paths themselves only where they do."""
+    """Find every output that reads one of the paths, directly or not; the paths themselves only where they do."""
     readers: dict[str, list[str]] = {}
     for output, read in inputs.items():
         for path in read:

@@ -65,7 +65,7 @@ def find_difference(before: str, after: str, *, inputs_of: InputsOf, ours: Colle
 def is_underneath(
     before: str, after: str, *, inputs_of: InputsOf, ours: Collection[str], leads_to: Callable[[str, str], bool]
 ) -> bool:
-    """Whether a transaction was made of what leads to what another one was made of, through datasets of `ours`.
+    """Return whether a transaction was made of what leads to what another one was made of, through datasets of `ours`.
 
     Then the rows of the other one lack nothing that those of this one have for the sake of newer data.
     """

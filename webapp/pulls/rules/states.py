@@ -43,10 +43,13 @@ TARGET_SINCE = "since"
 """The comparison that shows what the target did since the branch left it."""
 BEFORE_REVERTED = "before"
 """The comparison of a pull request that reverts another one: the head with what was there before that was merged."""
+SINCE_REVIEW = "seen"
+"""The comparison of the head with what one reviewer saw when they gave their last review."""
 NAMED_CHOICES = [
     *COMPARED_CHOICES,
     (TARGET_SINCE, "what the target did since"),
     (BEFORE_REVERTED, "what was there before the pull request that is reverted"),
+    (SINCE_REVIEW, "what came since the reader's last review"),
 ]
 
 APPROVE, REJECT, COMMENT = "approve", "reject", "comment"
@@ -80,8 +83,8 @@ class MergeState(State):
         }
 
 
-MERGE_GOES_ON = frozenset({MergeState.PREPARED, MergeState.LANDED})
-"""Merges that whoever began them carries on at once, and the sweep after a crash."""
+MERGE_GOES_ON = frozenset(MergeState) - MergeState.ends() - {MergeState.BUILDING, MergeState.DONE}
+"""Merges that whoever began them carries on at once, and the sweep after a crash: all that wait for nothing else."""
 MERGE_HAS_LANDED = frozenset({MergeState.LANDED, MergeState.BUILDING, MergeState.DONE})
 """Merges whose commit the target branch has."""
 

@@ -1,4 +1,17 @@
-"""Writes of pull requests: `pulls` (their life and reviews), `attaching` (what their datasets show), `remarks` (comments, what was viewed), `sides` (their builds), `updating` (of their branches), `sources` (deleting and restoring these), `merging`, `reverting`, `receivers`."""
+"""Everything that changes pull requests; keyword-only, `by` is the actor.
+
+Modules:
+    pulls: their life: open, edit, close, review, follow what moves.
+    attaching: the comparisons that their datasets show.
+    sides: builds of both sides.
+    remarks: threads of comments, and marks of what was viewed.
+    updating: a source branch brought up to date.
+    merging: a Git merge and a build, as one operation.
+    reverting: a pull request that takes another one back.
+    sources: source branches deleted and restored.
+    receivers: what follows when something below changes.
+    checking: what `manage.py fsck` asks of merges.
+"""
 
 from webapp.pulls.services.attaching import cancel_pull_comparison
 from webapp.pulls.services.merging import merge_pull, resume_merge, retry_rebuild, sweep_merges

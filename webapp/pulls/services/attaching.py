@@ -13,7 +13,7 @@ from webapp.comparisons.rules.dataset_rules import ComparisonRules
 from webapp.comparisons.rules.states import NOT_COMPARED
 from webapp.comparisons.services import cancel_comparison, request_comparison
 from webapp.pulls.models import NamedComparison, PullDataset
-from webapp.pulls.queries.named import find_pull_comparison
+from webapp.pulls.queries.pulls import find_pull_comparison
 from webapp.pulls.rules import states
 
 if TYPE_CHECKING:
@@ -28,24 +28,38 @@ def attach_comparisons(
     *,
     row: PullDataset,
     pairs: Mapping[str, tuple[Transaction | None, Transaction | None]],
+    seen: Mapping[int, Transaction],
     rules: ComparisonRules,
 ) -> None:
-    """Give a dataset of a pull request its comparisons, each with two ends and a name, or the reason why there are none."""
+    """Give a dataset of a pull request its comparisons, or the reason why there are none.
+
+    Args:
+        row: the dataset.
+        pairs: name → both ends of the comparisons that say the same to everybody.
+        seen: id of a reviewer → the rows of their last review, where the head has others now.
+        rules: how rows are compared.
+
+    """
     reason = _explain_absence(row)
     if reason or row.dataset is None:
         row.comparisons.all().delete()
         row.comparison, row.reason, row.schema_status = None, reason, NOT_COMPARED
     else:
-        row.comparisons.exclude(name__in=pairs).delete()
-        for name, (before, after) in pairs.items():
+        since_reviews = {(states.SINCE_REVIEW, pk): (before, row.after) for pk, before in seen.items()}
+        kept = []
+        for (name, reviewer), (before, after) in (
+            {(name, None): ends for name, ends in pairs.items()} | since_reviews
+        ).items():
             # Equal to what was before is said of all rows.
             held = replace(rules, row_filter="") if name == states.BEFORE_REVERTED else rules
             comparison = request_comparison(dataset=row.dataset, before=before, after=after, rules=held)
             ends = {"before": before, "after": after, "comparison": comparison}
-            NamedComparison.objects.update_or_create(row=row, name=name, defaults=ends)
+            named, _ = NamedComparison.objects.update_or_create(row=row, name=name, reviewer_id=reviewer, defaults=ends)
+            kept.append(named.pk)
             if name == row.compared:
                 row.comparison, row.reason = comparison, ""
                 row.schema_status = comparison.schema.get("status", NOT_COMPARED)
+        row.comparisons.exclude(pk__in=kept).delete()
     row.save(update_fields=["comparison", "reason", "schema_status"])
 
 
@@ -67,7 +81,7 @@ def cancel_pull_comparison(*, pull: PullRequest, path: str, name: str, by: Princ
 
     """
     check_repository(by, pull.repository.name, "write")
-    comparison = find_pull_comparison(pull, path, name)
+    comparison = find_pull_comparison(by, pull, path=path, name=name)
     if comparison is not None:
         cancel_comparison(comparison=comparison, by=by)
 

@@ -124,6 +124,7 @@ def _prepare(
         with transaction.atomic():
             return Merge.objects.create(
                 pull=pull,
+                repository=pull.repository,
                 method=method,
                 rebuild=rebuild,
                 bypass=bool(bypassed),
@@ -242,7 +243,7 @@ def resume_merge(*, merge_id: int) -> None:
 
 
 def _may_still_land(merge: Merge) -> bool:
-    """Whether what was asked for may be done now: since then it may have been rejected, closed, pushed to, given another target, or lost."""
+    """Return whether the merge may still be done: by now it may be rejected, closed, pushed to, retargeted or lost."""
     pull = merge.pull
     if not queries.is_stored(merge):
         return False

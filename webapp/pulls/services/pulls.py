@@ -15,10 +15,13 @@ from webapp.comparisons.rules.dataset_rules import CombinedRules, ComparisonRule
 from webapp.core import clock
 from webapp.core.errors import Conflict, InvalidInput, PermissionDenied
 from webapp.datasets import queries as datasets
+from webapp.pulls import signals
 from webapp.pulls.models import NamedComparison, PullDataset, PullRequest, Review, TimelineEvent
 from webapp.pulls.queries import pulls as queries
-from webapp.pulls.queries.sides import Course, explain_base, find_ends
+from webapp.pulls.queries.looked import SeenRows, list_seen
+from webapp.pulls.queries.sides import Course, find_ends
 from webapp.pulls.rules import approvals, states
+from webapp.pulls.rules.comparisons import explain_base
 from webapp.pulls.rules.datasets import classify_datasets
 from webapp.pulls.rules.landing import Branches, explain_landing
 from webapp.pulls.rules.sides import REVIEW_PREFIX
@@ -308,22 +311,34 @@ def add_review(
     if pull.state != PullState.OPEN:
         raise Conflict(f"The pull request is {pull.state}; it takes no more reviews.", code="not_open")
     queries.check_head(pull, expected_head)
-    seen = queries.describe_seen(pull=pull).as_json()
+    seen = queries.describe_seen(pull=pull)
     with transaction.atomic():
-        review = Review.objects.create(pull=pull, reviewer_id=by.user_id, verdict=verdict, body=body, seen=seen)
+        review = Review.objects.create(
+            pull=pull,
+            repository=pull.repository,
+            head_sha=seen.head,
+            reviewer_id=by.user_id,
+            verdict=verdict,
+            body=body,
+            seen=seen.as_json(),
+        )
+        NamedComparison.objects.filter(row__pull=pull, reviewer_id=by.user_id).delete()  # of their review before
         announce_pull(pull, webhooks.REVIEW, action=verdict, by=by.username, body=body)
         record_pull_act(pull, "review_pull", by=by, verdict=verdict, head=pull.head_sha)
         PullRequest.objects.filter(pk=pull.pk).update(updated_at=clock.now())
+        signals.review_given.send(sender=Review, review=review, by=by)
+        signals.standing_moved.send(sender=PullRequest, pull=pull)
     return review
 
 
 def record_event(
     *, pull: PullRequest, kind: str, actor: str = "", data: Mapping[str, Any] | None = None
 ) -> TimelineEvent:
-    """Append to the timeline, and tell webhooks."""
+    """Append to the timeline, and tell webhooks and the apps above."""
     event = TimelineEvent.objects.create(pull=pull, kind=kind, actor=actor, data=dict(data or {}))
     if kind not in ("built", "rebuilt"):
         announce_pull(pull, webhooks.PULL_REQUEST, action=kind, by=actor or None)
+    signals.event_recorded.send(sender=TimelineEvent, event=event)
     return event
 
 
@@ -361,6 +376,7 @@ def refresh_pull(*, pull: PullRequest) -> None:
         pull.followed_sha = pull.head_sha
         PullRequest.objects.filter(pk=pull.pk, head_sha=pull.head_sha).update(followed_sha=pull.head_sha)
     _void_approvals(pull)
+    signals.standing_moved.send(sender=PullRequest, pull=pull)
 
 
 def _follow_heads(pull: PullRequest, *, head: str | None, base: str | None) -> None:
@@ -385,6 +401,7 @@ def _follow_datasets(pull: PullRequest) -> None:
     )
     branches = Branches(pull.target, specs.changed_paths, specs.head_inputs, loaded)
     rules = queries.read_rules(pull=pull)
+    seen = list_seen(pull)
     for path, change in changes.items():
         digest = specs.head_digests.get(path, "")
         after = own.get(path) or _find_inherited(path, digest, course.own[1:])
@@ -396,25 +413,25 @@ def _follow_datasets(pull: PullRequest) -> None:
             "current": after is not None and _is_current(after, digest, is_changed=path in specs.changed_paths),
         }
         held = rules.get(path, NO_RULES).rules
-        _follow_dataset(pull, path, after, held, described, course=course, specs=specs, ours=changes)
+        _follow_dataset(pull, path, after, held, described, course=course, specs=specs, ours=changes, seen=seen)
     pull.datasets.exclude(path__in=changes).delete()
 
 
 def _is_current(after: Transaction, digest: str, *, is_changed: bool) -> bool:
-    """Whether the rows are what the source's code makes; what somebody loaded is that of no code that changes."""
+    """Return whether the rows are what the source's code makes; what somebody loaded is that of no code that changes."""
     digest_of_rows = builds.find_digest(transaction=after) if digest else ""
     return digest_of_rows == digest or (not digest_of_rows and not is_changed)
 
 
 def _find_course(pull: PullRequest) -> Course:
-    """The branches of both sides: the source's readers fall back to those that it was made off, as far as the target's."""
+    """Find the branches of both sides: the source's readers fall back to those below it, up to the target's."""
     target = builds.default_chain(repository=pull.repository, branch=pull.target)
     below = builds.default_chain(repository=pull.repository, branch=pull.source)[1:]
     return Course((pull.source, *takewhile(lambda branch: branch not in target, below)), target)
 
 
 def _find_inherited(path: str, digest: str, branches: Sequence[str]) -> Transaction | None:
-    """What a branch below the source has made with the source's code: a build on the source would skip it as fresh."""
+    """Find what a branch below the source has made with the source's code: a build there would skip it as fresh."""
     inherited = datasets.resolve_input(path=path, chain=branches) if digest and branches else None
     return inherited[1] if inherited and builds.find_digest(transaction=inherited[1]) == digest else None
 
@@ -429,6 +446,7 @@ def _follow_dataset(
     course: Course,
     specs: PullSpecs,
     ours: Collection[str],
+    seen: Collection[SeenRows],
 ) -> None:
     dataset = datasets.find_dataset(path)
     ends = find_ends(
@@ -445,12 +463,17 @@ def _follow_dataset(
         "compared": ends.compared,
         "before": ends.before,
         "after": after,
-        "base_note": explain_base(ends, source=pull.source, target=pull.target),
+        "base_note": explain_base(source=pull.source, target=pull.target, has_code_effect=ends.code is not None)
+        if ends.is_of_other_code
+        else "",
     }
     # Together, or readers would see the counts of one comparison beside the ends of another.
     with transaction.atomic():
-        row, _created = PullDataset.objects.update_or_create(pull=pull, path=path, defaults=fields)
-        attach_comparisons(row=row, pairs=ends.pairs, rules=rules)
+        row, is_new = PullDataset.objects.update_or_create(pull=pull, path=path, defaults=fields)
+        others = {reviewer: rows for reviewer, rows in seen if rows.dataset_id == row.dataset_id and rows != after}
+        attach_comparisons(row=row, pairs=ends.pairs, seen=others, rules=rules)
+        if is_new:
+            signals.dataset_joined.send(sender=PullDataset, row=row)
 
 
 def _void_approvals(pull: PullRequest) -> None:

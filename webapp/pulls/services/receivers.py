@@ -36,7 +36,7 @@ _SHOWING = Prepared(
 
 
 def follow_commit(*, repository: Repository, branch: str, **_: Any) -> None:
-    """A branch moved: look again at the pull requests from and into it."""
+    """Look again at the pull requests from and into a branch that moved."""
     pulls.announce_branch_moved(repository=repository, branch=branch)
 
 
@@ -63,7 +63,7 @@ def follow_publication(*, publication: Publication, **_: Any) -> None:
 
 
 def follow_transaction(*, transaction: Transaction, **_: Any) -> None:
-    """A dataset's branch moved: look again at the pull requests that show it."""
+    """Look again at the pull requests that show a dataset whose branch moved."""
     review = read_review_branch(transaction.branch_name)
     if review is not None:
         for pull in PullRequest.objects.filter(repository__name=review[0], number=review[1]):
@@ -73,7 +73,7 @@ def follow_transaction(*, transaction: Transaction, **_: Any) -> None:
 
 
 def follow_build(*, build: Build, **_: Any) -> None:
-    """A build ended: note it on the pull requests of its branch, and close the merge that it belongs to."""
+    """Note a build that ended on the pull requests of its branch, and close the merge that it belongs to."""
     merging.note_build_finished(build=build)
     if build.kind != "run" or build.repository is None:
         return
@@ -91,5 +91,5 @@ def follow_build(*, build: Build, **_: Any) -> None:
 
 
 def follow_retry(*, build: Build, again: Build, **_: Any) -> None:
-    """A build is tried again: the merge that it belongs to waits for the new one."""
+    """Let the merge that a build belongs to wait for the new one when the build is tried again."""
     merging.follow_retry(build=build, again=again)

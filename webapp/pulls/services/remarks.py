@@ -12,6 +12,7 @@ from webapp.accounts.services import record_audit
 from webapp.core import clock
 from webapp.core.errors import Conflict, InvalidInput, PermissionDenied
 from webapp.core.numbers import read_count
+from webapp.pulls import signals
 from webapp.pulls.models import Comment, CommentVersion, PullRequest, Viewed
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.remarks import find_line
@@ -53,6 +54,7 @@ def add_comment(
             pull=pull, author_id=by.user_id, body=body, anchor=place, quoted=quoted, thread=thread
         )
         _announce(comment, "created", by=by)
+        signals.comment_written.send(sender=Comment, comment=comment, before="", by=by)
         record_pull_act(pull, "comment", by=by, comment=comment.pk)
     return comment
 
@@ -77,9 +79,10 @@ def edit_comment(*, comment: Comment, body: str, by: Principal) -> Comment:
         CommentVersion.objects.create(
             comment=comment, body=comment.body, written_at=comment.edited_at or comment.created_at
         )
-        comment.body, comment.edited_at = body, clock.now()
+        before, comment.body, comment.edited_at = comment.body, body, clock.now()
         comment.save(update_fields=["body", "edited_at"])
         _announce(comment, "edited", by=by)
+        signals.comment_written.send(sender=Comment, comment=comment, before=before, by=by)
         record_pull_act(comment.pull, "edit_comment", by=by, comment=comment.pk)
     return comment
 
@@ -126,6 +129,7 @@ def resolve_comment(*, comment: Comment, by: Principal, resolved: bool = True) -
         comment.save(update_fields=["resolved_at", "resolved_by"])
         verb = "resolve_comment" if resolved else "unresolve_comment"
         record_pull_act(comment.pull, verb, by=by, comment=comment.pk)
+        signals.standing_moved.send(sender=PullRequest, pull=comment.pull)
 
 
 def mark_viewed(*, pull: PullRequest, place: str, content: str, by: Principal) -> None:
@@ -195,6 +199,8 @@ def _announce(comment: Comment, action: str, *, by: Principal) -> None:
     details = {"body": comment.body, "anchor": comment.anchor, "comment": comment.pk, "reply_to": comment.thread_id}
     announce_pull(comment.pull, webhooks.COMMENT, action=action, by=by.username, **details)
     PullRequest.objects.filter(pk=comment.pull_id).update(updated_at=clock.now())
+    if comment.anchor:
+        signals.standing_moved.send(sender=PullRequest, pull=comment.pull)
 
 
 def _list_files(pull: PullRequest) -> set[str]:

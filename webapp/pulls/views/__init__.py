@@ -1,1 +1,6 @@
-"""Pages of pull requests, the home page, search and the style guide."""
+"""Pages of pull requests.
+
+Modules:
+    pull: the tabs, and what their forms do.
+    data: the tabs Data and Schema.
+"""

@@ -26,7 +26,6 @@ from webapp.pulls.forms import CommentForm, EditPullForm, MergeForm, NewPullForm
 from webapp.pulls.pages import code, conversation, listing
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries import threads
-from webapp.pulls.queries.named import find_pull_comparison
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -383,7 +382,7 @@ def compare_again(request: HttpRequest, repo: str, number: int) -> HttpResponse:
     path, name = request.POST.get("dataset", ""), request.POST.get("compared", "")
 
     def action() -> str:
-        comparison = find_pull_comparison(pull, path, name)
+        comparison = queries.find_pull_comparison(principal, pull, path=path, name=name)
         if comparison is not None:
             rerun_comparison(comparison=comparison, by=principal)
         return ""

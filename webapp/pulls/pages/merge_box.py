@@ -1,0 +1,420 @@
+"""How the merge of a pull request stands: what blocks it, what it would do, what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, assert_never
+
+from django.urls import reverse
+
+from webapp.builds import queries as builds
+from webapp.builds.models import Build
+from webapp.builds.rules.states import JOB_ENDS
+from webapp.comparisons.rules.states import ComparisonState
+from webapp.core.words import counted
+from webapp.pulls.models import Merge
+from webapp.pulls.pages.head import Loaded, PullHead
+from webapp.pulls.pages.rebuilding import FailedRebuild, read_failed_rebuild
+from webapp.pulls.pages.reverting import Restored, WayBack, describe_way_back, read_restored
+from webapp.pulls.pages.source import SourceBranch, read_source
+from webapp.pulls.pages.timeline import describe_anchor
+from webapp.pulls.queries import named
+from webapp.pulls.queries import pulls as queries
+from webapp.pulls.queries.threads import list_open_threads
+from webapp.pulls.rules import approvals, states
+from webapp.pulls.rules.states import MergeState, PullState
+
+
+@dataclass(frozen=True)
+class ShownBlocker:
+    """A reason against the merge, with what mends it."""
+
+    code: str
+    title: str
+    message: str
+    severity: str
+    icon: str
+    fix: str = ""
+    fix_url: str = ""
+    fix_post: str = ""
+    fields: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the rebuild on the target made of one dataset."""
+
+    path: str
+    url: str
+    kind: str
+    icon: str
+    word: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What merging would rebuild."""
+
+    datasets: int
+    affected: int
+    target: str
+    cost: builds.Cost | None = None
+    """What the jobs of these datasets took last; None where nothing is rebuilt."""
+    cost_of_all: builds.Cost | None = None
+    """With everything downstream; None where that is no more."""
+
+    @property
+    def total(self) -> int:
+        """With everything downstream."""
+        return self.datasets + self.affected
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What the rows say, and of which comparison."""
+
+    delta: tuple[int, int, int]
+    words: str
+    target: str
+    moved: int
+    """Datasets that the target has changed since."""
+    url: str
+
+
+@dataclass(frozen=True)
+class NotLanding:
+    """A dataset that merging does not bring to the target."""
+
+    path: str
+    url: str
+    text: str
+
+
+@dataclass(frozen=True)
+class MergeSubject:
+    """What is to be merged, or was."""
+
+    post_url: str
+    head: str
+    effect: Effect
+    not_landing: list[NotLanding]
+    compared: Compared | None
+
+
+@dataclass(frozen=True)
+class Behind:
+    """Commits of the target that the source has not."""
+
+    commits: int
+    source: str
+    target: str
+    post_url: str
+    """What merges them; empty where the reader may not, or where files conflict."""
+
+
+@dataclass(frozen=True)
+class MergeBox:
+    """How the merge stands."""
+
+    tone: str
+    title: str
+    text: str
+    subject: MergeSubject
+    blockers: list[ShownBlocker] = field(default_factory=list)
+    met: list[str] = field(default_factory=list)
+    outcomes: list[Outcome] = field(default_factory=list)
+    may_write: bool = False
+    may_merge: bool = False
+    may_bypass: bool = False
+    foot: str = ""
+    behind: Behind | None = None
+    failed: FailedRebuild | None = None
+    way_back: WayBack | None = None
+    source: SourceBranch | None = None
+    restored: Restored | None = None
+    moving: bool = False
+    """Whether the page should keep asking."""
+
+
+_TITLES: dict[str, tuple[str, str, str]] = {
+    "draft": ("This is a draft", "warn", "git-pull-request-draft"),
+    "source_missing": ("The source branch is gone", "bad", "git-branch"),
+    "target_missing": ("The target branch is gone", "bad", "git-branch"),
+    "nothing_to_merge": ("There is nothing to merge", "warn", "git-merge"),
+    "conflict": ("The code conflicts with the target", "bad", "alert"),
+    "publication_failed": ("The code of the head does not publish", "bad", "x-circle-fill"),
+    "publication_pending": ("The code of the head is being published", "warn", "clock"),
+    "build_running": ("A build is running", "warn", "sync"),
+    "build_failed": ("The newest build failed", "bad", "x-circle-fill"),
+    "build_missing": ("The data is not built with the newest code", "warn", "workflow"),
+    "check_failed": ("A required check is not green", "bad", "x-circle-fill"),
+    "approval_missing": ("An approval is missing", "bad", "shield-lock"),
+    "group_approval_missing": ("A group has to approve", "bad", "people"),
+    "path_approval_missing": ("Those responsible have to approve", "bad", "people"),
+    "rejected": ("A reviewer asked for changes", "bad", "x-circle-fill"),
+    "threads_unresolved": ("Not every thread is resolved", "warn", "comment"),
+}
+
+
+def describe_merge(loaded: Loaded, head: PullHead) -> MergeBox:
+    """Return what the box says, with the ways on and back."""
+    merge, restored = queries.find_merge(loaded.pull), read_restored(loaded, head)
+    box = _describe_standing(loaded, head, merge)
+    return replace(
+        box,
+        failed=read_failed_rebuild(merge, head),
+        way_back=describe_way_back(loaded, head),
+        source=read_source(loaded, head),
+        restored=restored,
+        moving=box.moving or (restored is not None and restored.is_moving),
+    )
+
+
+def _describe_standing(loaded: Loaded, head: PullHead, merge: Merge | None) -> MergeBox:
+    pull = loaded.pull
+    subject = MergeSubject(
+        post_url=reverse("pull-merge", args=[pull.repository.name, pull.number]),
+        head=pull.head_sha,
+        effect=Effect(0, 0, pull.target) if merge is not None else _describe_effect(loaded),
+        not_landing=[] if pull.state != PullState.OPEN else _list_not_landing(loaded),
+        compared=_describe_compared(loaded, head) if pull.state == PullState.OPEN else None,
+    )
+    if merge is not None:
+        return _describe_begun(loaded, merge, subject)
+    if pull.state == PullState.CLOSED:
+        text = (
+            "The branch and its data are untouched. It may be opened again."
+            if loaded.facts.source_exists
+            else f"{pull.source} is deleted. With its branch it may be opened again."
+        )
+        return MergeBox("closed", "Closed without a merge", text, subject)
+    if loaded.blockers:
+        return _describe_blocked(loaded, head, subject)
+    text = f"Code, data and reviews are as the rules of {pull.target} ask for."
+    return MergeBox(
+        "ok", "Ready to merge", text, subject, met=_list_met(loaded), may_write=head.may_write, may_merge=True,
+        foot="" if head.may_write else "Merging needs the role writer.", behind=_describe_behind(loaded, head),
+    )  # fmt: skip
+
+
+def _describe_behind(loaded: Loaded, head: PullHead) -> Behind | None:
+    pull, commits = loaded.pull, loaded.facts.behind
+    if not commits:
+        return None
+    url = reverse("pull-update", args=[pull.repository.name, pull.number])
+    may_update = head.may_update and not loaded.facts.conflicts
+    return Behind(commits, pull.source, pull.target, url if may_update else "")
+
+
+def _list_not_landing(loaded: Loaded) -> list[NotLanding]:
+    return [
+        NotLanding(row.path, loaded.find_data_url(row.path), row.lands_reason) for row in loaded.rows if not row.lands
+    ]
+
+
+def _describe_compared(loaded: Loaded, head: PullHead) -> Compared | None:
+    if head.diff.delta is None:
+        return None
+    return Compared(
+        delta=head.diff.delta,
+        words=head.diff.compared_words,
+        target=loaded.pull.target,
+        moved=sum(named.find_since(row) is not None for row in loaded.rows),
+        url=f"{loaded.url}/data",
+    )
+
+
+def _describe_effect(loaded: Loaded) -> Effect:
+    specs = queries.read_specs(pull=loaded.pull)
+    modified, everything = (
+        queries.list_targets(rows=loaded.rows, specs=specs, rebuild=rebuild)
+        for rebuild in (states.MODIFIED, states.AFFECTED)
+    )
+    cost, cost_of_all = builds.read_costs([modified, everything], branches=(loaded.pull.source, loaded.pull.target))
+    return Effect(
+        datasets=len(modified),
+        affected=len(everything) - len(modified),
+        target=loaded.pull.target,
+        cost=cost if modified else None,
+        cost_of_all=cost_of_all if everything != modified else None,
+    )
+
+
+def _describe_blocked(loaded: Loaded, head: PullHead, subject: MergeSubject) -> MergeBox:
+    count = len(loaded.blockers)
+    passable = all(blocker.code in approvals.BYPASSABLE for blocker in loaded.blockers)
+    may_bypass = passable and head.may_maintain and loaded.facts.protection.allow_bypass
+    return MergeBox(
+        "bad",
+        f"Merging is blocked for {count} reason{'s' if count != 1 else ''}",
+        "This is all of them. The box updates by itself."
+        if count > 1
+        else "It is the only one. The box updates by itself.",
+        subject,
+        blockers=[_show_blocker(loaded, head, blocker) for blocker in loaded.blockers],
+        met=_list_met(loaded),
+        may_write=head.may_write,
+        may_bypass=may_bypass,
+        behind=_describe_behind(loaded, head),
+        moving=True,
+    )
+
+
+def _show_blocker(loaded: Loaded, head: PullHead, blocker: approvals.Blocker) -> ShownBlocker:
+    title, severity, icon = _TITLES.get(blocker.code, (blocker.code.replace("_", " ").capitalize(), "bad", "alert"))
+    return ShownBlocker(blocker.code, title, blocker.message, severity, icon, **_find_fix(loaded, head, blocker.code))
+
+
+def _find_fix(loaded: Loaded, head: PullHead, code: str) -> dict[str, Any]:
+    pull = loaded.pull
+    arguments = [pull.repository.name, pull.number]
+    if code == "draft" and head.may_edit:
+        return {"fix": "Ready for review", "fix_post": head.edit_url, "fields": (("draft", "0"),)}
+    if code in ("build_missing", "build_failed") and head.may_write:
+        if code == "build_failed" and loaded.build:
+            return {"fix": "Open build", "fix_url": reverse("build", args=[loaded.build.pk])}
+        return {"fix": "Build the branch", "fix_post": reverse("pull-build", args=arguments)}
+    if code == "build_running" and loaded.build:
+        return {"fix": "Follow it", "fix_url": reverse("build", args=[loaded.build.pk])}
+    if code in ("publication_failed", "publication_pending"):
+        return {
+            "fix": "Open commit",
+            "fix_url": reverse("repository-commit", args=[pull.repository.name, pull.head_sha]),
+        }
+    if code in ("approval_missing", "group_approval_missing", "path_approval_missing") and head.may_approve:
+        return {"fix": "Review", "fix_url": f"{loaded.url}/data"}
+    if code == "conflict":
+        return {"fix": "See the code", "fix_url": f"{loaded.url}/code"}
+    if code == "source_missing" and head.may_edit:
+        return {"fix": "Close it", "fix_post": reverse("pull-close", args=arguments)}
+    if code == "threads_unresolved":
+        return {"fix": "See the first", "fix_url": _find_thread_url(loaded)}
+    if code == "check_failed":
+        return {"fix": "See the checks", "fix_url": "#checks"}
+    return {}
+
+
+def _find_thread_url(loaded: Loaded) -> str:
+    """Return where the first thread is that nobody has resolved: on the page of what it is about."""
+    thread = list_open_threads(loaded.pull).first()
+    anchor = describe_anchor(loaded, thread.anchor or {}) if thread else None
+    return f"{anchor.url.partition('#')[0]}#comment-{thread.pk}" if thread and anchor else loaded.url
+
+
+def _list_met(loaded: Loaded) -> list[str]:
+    facts = loaded.facts
+    codes = {blocker.code for blocker in loaded.blockers}
+    met = []
+    if facts.source_exists and facts.target_exists and "conflict" not in codes:
+        met.append(f"No code conflict with {facts.target}")
+    if facts.publication == "published":
+        met.append("The JobSpecs of the head are published")
+    if facts.build_state == "COMPLETED" and "build_missing" not in codes:
+        met.append(f"Build {facts.build_id} is green and current")
+    if facts.protection.approvals and "approval_missing" not in codes:
+        met.append(f"{facts.protection.approvals} approval{'s' if facts.protection.approvals != 1 else ''} given")
+    if "rejected" not in codes:
+        met.append("No standing rejection")
+    troubles = [row for row in loaded.rows if row.comparison and (row.comparison.summary or {}).get("key_trouble")]
+    if not troubles and any(row.comparison and row.comparison.state == ComparisonState.READY for row in loaded.rows):
+        met.append("No duplicate or null keys in what changed")
+    return met
+
+
+def _describe_begun(loaded: Loaded, merge: Merge, subject: MergeSubject) -> MergeBox:
+    """Describe a merge that somebody has asked for. Each state has words of its own: none is taken for another."""
+    who, commit, target = merge.merged_by.username, merge.merge_commit[:7], loaded.pull.target
+    match merge.state:
+        case MergeState.PREPARED:
+            # Whether the target has it already is written down a moment after it has.
+            text = f"{who} is merging the code into {target} as {commit}."
+            return MergeBox("run", "Merging", text, subject, moving=True)
+        case MergeState.LANDED:
+            text = f"{who} merged the code as {commit}; the rebuild starts at once."
+            return MergeBox("run", "Merging", text, subject, moving=True)
+        case MergeState.BUILDING if merge.build is not None:
+            return _describe_rebuild(loaded, merge, merge.build, subject)
+        case MergeState.BUILDING | MergeState.DONE:
+            return _describe_ended(loaded, merge, subject, who)
+        case MergeState.ABANDONED:
+            message = f"merge {merge.pk} was given up: its pull request is as if nobody had asked for it"
+            raise LookupError(message)
+        case _:
+            assert_never(merge.state)
+
+
+def _describe_rebuild(loaded: Loaded, merge: Merge, build: Build, subject: MergeSubject) -> MergeBox:
+    commit, target = merge.merge_commit[:7], loaded.pull.target
+    done, total = build.jobs.filter(state__in=JOB_ENDS).count(), build.jobs.count()
+    text = f"The code is on {target} as {commit}. Build {build.pk} rebuilds the data: {done} of {total} jobs settled."
+    outcome = Outcome(
+        f"Build {build.pk}",
+        reverse("build", args=[build.pk]),
+        "run",
+        "sync",
+        build.state.label,
+        builds.read_reasons(builds=[build])[build.pk] or "Follow its jobs and logs there.",
+    )
+    left = [
+        _describe_outcome(path, result, is_all_landed=False)
+        for path, result in sorted(queries.describe_outcome(merge).items())
+        if result["state"] == "not_landed"
+    ]
+    return MergeBox("run", "Merged, the rebuild is running", text, subject, outcomes=[outcome, *left], moving=True)
+
+
+def _describe_ended(loaded: Loaded, merge: Merge, subject: MergeSubject, who: str) -> MergeBox:
+    build, failed = merge.build, queries.is_rebuild_failed(merge)
+    results = queries.describe_outcome(merge)
+    is_all_landed = all(result["state"] != "not_landed" for result in results.values())
+    outcomes = [
+        _describe_outcome(path, result, is_all_landed=is_all_landed) for path, result in sorted(results.items())
+    ]
+    title = "Merged, but the rebuild failed" if failed else "Merged"
+    commit = merge.merge_commit[:7]
+    text = f"{who} merged it into {loaded.pull.target} as {commit}"
+    if build is not None and not failed:
+        rebuilt_words = f"rebuilt {counted(len(merge.targets), 'dataset')} on {loaded.pull.target}"
+        url = reverse("build", args=[build.pk])
+        outcomes.insert(0, Outcome(f"Build {build.pk}", url, "ok", "workflow", build.state.label, rebuilt_words))
+    rebuilt = [result for result in results.values() if result["state"] != "not_landed"]
+    equal = sum(result["state"] == "equal" for result in rebuilt)
+    if rebuilt and equal == len(rebuilt):
+        text += (
+            f"; all {equal} rebuilt datasets are equal to what was reviewed"
+            if equal > 1
+            else "; the rebuilt dataset is equal to what was reviewed"
+        )
+    moving = any(result["state"] == "comparing" for result in results.values())
+    return MergeBox("bad" if failed else "merged", title, f"{text}.", subject, outcomes=outcomes, moving=moving)
+
+
+def _describe_outcome(path: str, result: dict[str, Any], *, is_all_landed: bool) -> Outcome:
+    url = f"/d{path}"
+    if result["state"] == "equal":
+        return Outcome(
+            path,
+            url,
+            "ok",
+            "check-circle-fill",
+            "Equal",
+            "Equal to what was reviewed: the same rows and the same schema.",
+        )
+    if result["state"] == "comparing":
+        return Outcome(path, url, "run", "sync", "Comparing", "Rebuilt; being compared with what was reviewed.")
+    if result["state"] == "not_landed":
+        return Outcome(path, url, "warn", "alert", "Did not land", result["reason"])
+    if result["state"] == "different":
+        counts = f"+{result.get('inserted', 0):,} −{result.get('deleted', 0):,} ~{result.get('updated', 0):,} rows"
+        reason = "are the usual reason" if is_all_landed else "or what did not land are the usual reasons"
+        text = f"Not what was reviewed: {counts}. Newer inputs on the target {reason}."
+        return Outcome(path, url, "warn", "alert", "Different", text)
+    return Outcome(
+        path,
+        url,
+        "void",
+        "circle-slash",
+        "Not compared",
+        result.get("reason") or "There was nothing reviewed to compare with.",
+    )

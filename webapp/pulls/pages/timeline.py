@@ -1,0 +1,351 @@
+"""What has happened in a pull request, as the Conversation tells it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from django.db.models import Count, Max
+from django.urls import reverse
+
+from webapp.builds.models import Build
+from webapp.builds.rules.states import BuildState
+from webapp.core.templatetags.ui import duration
+from webapp.pulls.models import Comment, Review, TimelineEvent
+from webapp.pulls.pages.head import Loaded
+from webapp.pulls.pages.lines import word_build
+from webapp.pulls.queries import pulls as queries
+from webapp.pulls.queries.remarks import Remark, RemarkReader, make_remark
+from webapp.pulls.queries.threads import list_threads
+from webapp.pulls.rules import states
+from webapp.repositories.queries import publications_of_commits
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from webapp.pulls.models import PullRequest
+    from webapp.repositories.models import Publication
+
+_FIRST = {"opened": 0, "first-commits": 1, "first-build": 2}
+"""What happened before it was opened, in that order."""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A label beside an entry."""
+
+    text: str
+    kind: str = ""
+
+
+@dataclass(frozen=True)
+class CommitLine:
+    """A commit in an entry about a push."""
+
+    sha: str
+    subject: str
+    url: str
+    state: str
+    note: str
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """What a comment is about."""
+
+    text: str
+    url: str
+    dataset: bool
+    where: str = ""
+
+
+@dataclass(frozen=True)
+class ConversationEntry:
+    """One entry of the timeline; cards are what people wrote."""
+
+    id: str
+    at: datetime
+    actor: str = ""
+    text: str = ""
+    card: str = ""
+    icon: str = "dot-fill"
+    badge: str = ""
+    url: str = ""
+    link: str = ""
+    tail: str = ""
+    note: str = ""
+    body: str = ""
+    labels: tuple[Mark, ...] = ()
+    commits: tuple[CommitLine, ...] = ()
+    anchor: Anchor | None = None
+    remark: Remark | None = None
+    """What a thread says, with its replies."""
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """All entries, the oldest first."""
+
+    entries: list[ConversationEntry]
+    seen: str
+    """Of how many parts they were made, and which comment is the newest, so that a page can ask for others."""
+
+
+def sum_up(pull: PullRequest) -> str:
+    """Return what `Timeline.seen` would be."""
+    comments = pull.comments.aggregate(count=Count("pk"), newest=Max("pk"))
+    return _write_seen(pull.events.count(), pull.reviews.count(), comments["count"], comments["newest"] or 0)
+
+
+def _write_seen(events: int, reviews: int, comments: int, newest: int) -> str:
+    return f"{events}-{reviews}-{comments}-{newest}"
+
+
+def read_timeline(loaded: Loaded, reader: RemarkReader) -> Timeline:
+    """Return all that has happened, with what this reader may do about what people wrote."""
+    pull = loaded.pull
+    events, threads = list(pull.events.all()), list(list_threads(pull))
+    reviews = list(pull.reviews.select_related("reviewer"))
+    shas = [commit["sha"] for event in events for commit in event.data.get("commits", ())]
+    published = publications_of_commits(pull.repository, shas, branch=pull.source)
+    entries = [
+        ConversationEntry(
+            id="opened",
+            at=pull.created_at,
+            actor=pull.author.username,
+            text="opened this pull request",
+            card="opened",
+            body=pull.body,
+        )
+    ]
+    own_merge = {event.data.get("commit") for event in events if event.kind == "merged"}
+    entries += [
+        _describe_event(pull, event, published)
+        for event in events
+        # That its own merge moved the target is no news.
+        if event.kind != "opened" and not (event.kind == "target_moved" and event.data.get("after") in own_merge)
+    ]
+    entries += _describe_beginning(loaded, shas)
+    entries += [_describe_thread(loaded, thread, reader) for thread in threads]
+    entries += [_describe_review(loaded, review) for review in reviews]
+    ordered = sorted(entries, key=lambda entry: (entry.id != "opened", entry.at, _FIRST.get(entry.id, len(_FIRST))))
+    numbers = [comment.pk for thread in threads for comment in (thread, *thread.replies.all())]
+    seen = _write_seen(len(events), len(reviews), len(numbers), max(numbers, default=0))
+    return Timeline(ordered, seen)
+
+
+def _describe_beginning(loaded: Loaded, known: list[str]) -> list[ConversationEntry]:
+    """Return the commits with which it was opened, and the build that there was then: no event was recorded of them."""
+    pull = loaded.pull
+    first = [commit for commit in reversed(queries.list_own_commits(pull)) if commit.sha not in known][:20]
+    entries = []
+    if first:
+        data: dict[str, Any] = {"commits": [{"sha": commit.sha, "subject": commit.subject} for commit in first]}
+        published = publications_of_commits(pull.repository, [commit.sha for commit in first], branch=pull.source)
+        entry = ConversationEntry("first-commits", pull.created_at, actor=pull.author.username)
+        pushed = _describe_push(pull, entry, data, published)
+        entries.append(replace(pushed, text=f"opened it with {len(first)} commit{'s' if len(first) != 1 else ''}"))
+    build = (
+        Build.objects.filter(
+            repository=pull.repository, branch=pull.source, kind="run", finished_at__lt=pull.created_at
+        )
+        .exclude(trigger="review")
+        .order_by("-pk")
+        .first()
+    )
+    if build is not None and build.finished_at is not None:
+        jobs = build.jobs.values_list("skipped", flat=True)
+        data = {
+            "build": build.pk,
+            "state": build.state,
+            "jobs": sum(not skipped for skipped in jobs),
+            "fresh": sum(jobs),
+            "seconds": (build.finished_at - build.created_at).total_seconds(),
+            "reason": build.reason,
+        }
+        entries.append(_describe_build(ConversationEntry("first-build", pull.created_at), data, rebuilt=False))
+    return entries
+
+
+def _describe_thread(loaded: Loaded, comment: Comment, reader: RemarkReader) -> ConversationEntry:
+    remark = make_remark(comment, reader)
+    if remark.deleted_by and not remark.replies:
+        whose = "a comment" if remark.deleted_by == remark.author else f"a comment of {remark.author}"
+        return ConversationEntry(
+            f"comment-{comment.pk}", comment.created_at, remark.deleted_by, f"deleted {whose}", icon="trash"
+        )
+    anchor = describe_anchor(loaded, comment.anchor or {})
+    return ConversationEntry(
+        id=f"comment-{comment.pk}",
+        at=comment.created_at,
+        actor=remark.author,
+        text="commented on" if anchor else "commented",
+        card="comment",
+        labels=(Mark(f"Resolved by {remark.resolved_by}", "ok"),) if remark.resolved_by else (),
+        anchor=anchor,
+        remark=remark,
+    )
+
+
+def describe_anchor(loaded: Loaded, anchor: dict[str, Any]) -> Anchor | None:
+    """Return where the pull request shows what a comment is about; None where it is about all of it."""
+    if anchor.get("dataset"):
+        path = anchor["dataset"]
+        key = anchor.get("key") or {}
+        words = ", ".join(f"{name} = {value}" for name, value in key.items()) if isinstance(key, dict) else str(key)
+        where = " · ".join(part for part in (words, anchor.get("column") and f"column {anchor['column']}") if part)
+        return Anchor(path, loaded.find_data_url(path), dataset=True, where=where)
+    if anchor.get("path"):
+        text = f"{anchor['path']}:{anchor.get('line', '')}"
+        return Anchor(
+            text, f"{loaded.url}/code?{urlencode({'path': anchor['path']})}#file-{anchor['path']}", dataset=False
+        )
+    return None
+
+
+def _describe_review(loaded: Loaded, review: Review) -> ConversationEntry:
+    labels = (Mark("Void now", "bad"),) if review.voided_at else ()
+    stands = review.verdict == states.APPROVE and not review.voided_at
+    objection = loaded.facts.ineligible.get(review.reviewer.username) if stands else None
+    if objection:
+        labels = (Mark("Does not count", "bad"),)
+    words = {states.APPROVE: "approved", states.REJECT: "asked for changes to", states.COMMENT: "reviewed"}
+    badge = {states.APPROVE: "ok", states.REJECT: "bad"}.get(review.verdict, "") if not review.voided_at else ""
+    seen = review.seen or {}
+    count = len(seen.get("transactions", {}))
+    text = f"{words.get(review.verdict, review.verdict)} commit {str(seen.get('head', ''))[:7]}"
+    if count:
+        text += f" with {count} transaction{'s' if count != 1 else ''}"
+    note = f"Void: {review.void_reason}." if review.voided_at and review.void_reason else ""
+    if objection:
+        note = f"Does not count: {review.reviewer.username} {objection.words}."
+    if review.body:
+        return ConversationEntry(
+            id=f"review-{review.pk}", at=review.created_at, actor=review.reviewer.username, text=text, card="review",
+            badge=badge, body=review.body, labels=labels, note=note,
+        )  # fmt: skip
+    icon = {states.APPROVE: "check", states.REJECT: "x", states.COMMENT: "comment"}.get(review.verdict, "comment")
+    return ConversationEntry(
+        id=f"review-{review.pk}",
+        at=review.created_at,
+        actor=review.reviewer.username,
+        text=text,
+        icon=icon,
+        badge=badge,
+        labels=labels,
+    )
+
+
+_PLAIN: dict[str, tuple[str, str, str]] = {
+    "ready": ("eye", "", "marked it ready for review"),
+    "drafted": ("git-pull-request-draft", "", "made it a draft"),
+    "source_deleted": ("trash", "warn", "deleted the source branch"),
+    "source_restored": ("git-branch", "", "restored the source branch"),
+    "closed": ("git-pull-request-closed", "bad", "closed this pull request"),
+    "reopened": ("git-pull-request", "ok", "opened it again"),
+}
+
+
+def _describe_event(pull: PullRequest, event: TimelineEvent, published: Any) -> ConversationEntry:
+    data = event.data
+    entry = ConversationEntry(f"event-{event.pk}", event.at, actor=event.actor)
+    if event.kind in _PLAIN:
+        icon, badge, text = _PLAIN[event.kind]
+        return replace(entry, icon=icon, badge=badge, text=text)
+    if event.kind == "pushed":
+        return _describe_push(pull, entry, data, published)
+    if event.kind in ("built", "rebuilt"):
+        return _describe_build(entry, data, rebuilt=event.kind == "rebuilt")
+    if event.kind == "approval_void":
+        return replace(
+            entry, icon="circle-slash", badge="void", text=f"The approval of {data.get('reviewer', 'somebody')} became void",
+            note=str(data.get("reason", "")),
+        )  # fmt: skip
+    if event.kind == "target_moved":
+        text = f"{data.get('branch', pull.target)} moved from {str(data.get('before'))[:7]} to {str(data.get('after'))[:7]}"
+        return replace(entry, icon="history", badge="warn", text=text)
+    if event.kind == "retitled":
+        return replace(
+            entry, icon="pencil", text=f"changed the title from “{data.get('before')}” to “{data.get('after')}”"
+        )
+    if event.kind == "retargeted":
+        return replace(
+            entry, icon="git-branch", text=f"changed the target from {data.get('before')} to {data.get('after')}"
+        )
+    if event.kind == "merged":
+        return _describe_merged(pull, entry, data)
+    if event.kind == "reverted":
+        url = reverse("pull", args=[pull.repository.name, data["revert"]])
+        text = f"was opened by {event.actor} to revert this"
+        return replace(entry, actor="", icon="history", url=url, link=f"#{data['revert']}", text=text)
+    return replace(entry, text=event.get_kind_display())
+
+
+def _describe_push(
+    pull: PullRequest, entry: ConversationEntry, data: dict[str, Any], published: Any
+) -> ConversationEntry:
+    count = int(data.get("count") or len(data.get("commits", ())))
+    commits = []
+    for commit in data.get("commits", ()):
+        state, note = _describe_publication(pull, commit["sha"], published.get(commit["sha"]))
+        url = reverse("repository-commit", args=[pull.repository.name, commit["sha"]])
+        commits.append(CommitLine(commit["sha"], commit["subject"], url, state, note))
+    return replace(
+        entry,
+        icon="git-commit",
+        text=_say_pushed(count, int(data.get("taken", 0)), pull.target),
+        commits=tuple(commits),
+    )
+
+
+def _say_pushed(count: int, taken: int, target: str) -> str:
+    """Say what came to the source: own commits, and those that the target has."""
+    own, of_target = (f"{number} commit{'s' if number != 1 else ''}" for number in (count, taken))
+    if not taken:
+        return f"pushed {own}"
+    return f"pushed {own} and took {of_target} of {target}" if count else f"took {of_target} of {target}"
+
+
+def _describe_publication(pull: PullRequest, sha: str, publication: Publication | None) -> tuple[str, str]:
+    """Return the kind of state, and in words what came of publishing a commit."""
+    if publication is None or publication.status == "pending":
+        if sha != pull.head_sha:
+            # Only heads are published: one that a later commit came over is not missed.
+            return "open", "overtaken by a later commit"
+        if publication is None and queries.is_source_gone(pull):
+            return "open", "its JobSpecs went with the branch"
+        return "wait", "being published"
+    if publication.status == "failed":
+        count = len(publication.errors)
+        return "bad", f"{count} error{'s' if count != 1 else ''}"
+    return "ok", f"{publication.jobspecs} JobSpec{'s' if publication.jobspecs != 1 else ''} published"
+
+
+def _describe_build(entry: ConversationEntry, data: dict[str, Any], *, rebuilt: bool) -> ConversationEntry:
+    state = BuildState[data["state"]]
+    icon = {"ok": "check", "bad": "x"}.get(state.tone, "stop")
+    badge = {"ok": "ok", "bad": "bad"}.get(state.tone, "void")
+    where = " on the target" if rebuilt else ""
+    seconds = data.get("seconds")
+    text = f"{word_build(state)}{where}" + (f" in {duration(seconds)}" if seconds is not None else "")
+    tail = (
+        f"{data['jobs']} job{'s' if data['jobs'] != 1 else ''} run, {data.get('fresh', 0)} fresh"
+        if "jobs" in data
+        else ""
+    )
+    build = data.get("build")
+    return replace(
+        entry, actor="", icon=icon, badge=badge, url=reverse("build", args=[build]) if build else "", link=f"Build {build}",
+        text=text, tail=tail, note=str(data.get("reason") or ""),
+    )  # fmt: skip
+
+
+def _describe_merged(pull: PullRequest, entry: ConversationEntry, data: dict[str, Any]) -> ConversationEntry:
+    bypassed = [blocker.get("message", "") for blocker in data.get("bypassed", ())]
+    commit = str(data.get("commit", ""))
+    return replace(
+        entry, icon="git-merge", badge="done", text=f"merged this into {data.get('target', pull.target)} as {commit[:7]}",
+        labels=(Mark("past the requirements", "bad"),) if bypassed else (),
+        note=" ".join(bypassed),
+    )  # fmt: skip

@@ -1,0 +1,80 @@
+"""What our own checks say of the head of a pull request: its JobSpecs, the build of its branch, and its data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from webapp.builds.rules.states import BuildState
+from webapp.repositories.rules.checks import BUILD, DATA_CURRENT, GREEN, JOBSPECS, RED, TONES, WAITING
+from webapp.repositories.rules.states import PublicationState
+
+_UNPUBLISHED = "the JobSpecs are not published"
+_PUBLICATIONS: Mapping[str, str] = {PublicationState.PUBLISHED: GREEN, PublicationState.FAILED: RED}
+_BUILDS: Mapping[str, str] = {BuildState.COMPLETED: GREEN, BuildState.FAILED: RED, BuildState.ABORTED: RED}
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """One check of the head: one of ours, or what a program of others reported."""
+
+    name: str
+    state: str
+    """green, red or pending."""
+    detail: str
+    url: str = ""
+    """Where the program that reported it says more."""
+    dataset: str = ""
+    """Path of the dataset that it speaks of; empty where it speaks of all."""
+    build: int | None = None
+    """The build that it speaks of."""
+
+    @property
+    def tone(self) -> str:
+        """The sign and colour that show it."""
+        return TONES[self.state]
+
+    @property
+    def statement(self) -> str:
+        """What it says, and of which dataset."""
+        return f"{self.dataset}: {self.detail}" if self.dataset else self.detail
+
+
+NOT_BUILT = CheckResult(BUILD, WAITING, "not built yet")
+
+
+def judge_jobspecs(state: str, count: int) -> CheckResult:
+    """Say whether the head's JobSpecs, so many, are published."""
+    detail = f"{count} published" if state == PublicationState.PUBLISHED else state
+    return CheckResult(JOBSPECS, _PUBLICATIONS.get(state, WAITING), detail)
+
+
+def judge_unchanged(*, is_published: bool) -> CheckResult:
+    """Say of a head without a changed JobSpec that there is nothing to build, once its JobSpecs are known."""
+    if not is_published:
+        return CheckResult(BUILD, WAITING, _UNPUBLISHED)
+    return CheckResult(BUILD, GREEN, "no JobSpec is changed: nothing to build")
+
+
+def judge_build(number: int, state: str) -> CheckResult:
+    """Say how the newest build of the branch stands."""
+    return CheckResult(BUILD, _BUILDS.get(state, WAITING), f"build {number}: {state.lower()}", build=number)
+
+
+def judge_data(stale: Sequence[str], *, is_published: bool, has_datasets: bool) -> CheckResult:
+    """Say whether the head's code made all its datasets: `stale` are those that other code made, or none."""
+    if stale:
+        return CheckResult(DATA_CURRENT, RED, f"not built with the head's code: {', '.join(stale)}")
+    if not is_published:
+        return CheckResult(DATA_CURRENT, WAITING, _UNPUBLISHED)
+    return CheckResult(DATA_CURRENT, GREEN, "built with the head's code" if has_datasets else "no dataset is changed")
+
+
+def explain_failed(results: Iterable[CheckResult]) -> str:
+    """Return what the results of one check say that are not green."""
+    return "; ".join(result.statement for result in results)
+
+
+def explain_silence(sha: str) -> str:
+    """Return why a check is not green that a program reports of other commits, and not yet of this one."""
+    return f"nothing was reported of {sha[:7]} yet"
