@@ -11,8 +11,8 @@ class AccountsConfig(AppConfig):
 
     def ready(self) -> None:
         """Register the sealing of the audit log, and what checks it."""
-        from webapp.accounts.queries import check_audit_chain
         from webapp.accounts.services.audit import seal_audit
+        from webapp.accounts.services.checking import check_audit_chain
         from webapp.accounts.services.retention import remove_old_entries
         from webapp.core.fsck import register_check
         from webapp.dispatch.sweeps import register_sweep

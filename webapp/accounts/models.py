@@ -178,5 +178,5 @@ class AuditGap(models.Model):
         return f"{self.first} to {self.last}"
 
     def is_genuine(self, *, key: str) -> bool:
-        """Whether who removed them had the key."""
+        """Return whether who removed them had the key."""
         return hmac.compare_digest(self.mac, mac_of_gap(self.first, self.last, self.chain, key=key))

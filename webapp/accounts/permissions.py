@@ -47,7 +47,7 @@ def signed_in(request: HttpRequest) -> Principal:
 
 
 def role_on_repository(principal: Principal, repository: str) -> Role | None:
-    """The role of a person on a repository; admins are maintainers everywhere."""
+    """Return the role of a person on a repository; admins are maintainers everywhere."""
     if principal.is_admin:
         return Role.MAINTAINER
     if is_asking_once():
@@ -58,13 +58,13 @@ def role_on_repository(principal: Principal, repository: str) -> Role | None:
 
 @asked_once
 def _list_roles(user_id: int) -> Mapping[str, Role]:
-    """Repository → role, of all on which a person has one."""
+    """Return the role of a person on every repository where they have one, by its name."""
     roles = RepositoryRole.objects.filter(user_id=user_id).values_list("repository", "role")
     return {repository: Role(role) for repository, role in roles}
 
 
 def roles_on_repositories(principal: Principal, repositories: Collection[str]) -> dict[str, Role]:
-    """The role of a person on each of these repositories, asked for at once; those without one are left out."""
+    """Return the role of a person on each of these repositories, asked for at once; those without one are left out."""
     if principal.is_admin:
         return dict.fromkeys(repositories, Role.MAINTAINER)
     roles = _list_roles(principal.user_id)
@@ -72,7 +72,7 @@ def roles_on_repositories(principal: Principal, repositories: Collection[str]) -
 
 
 def role_on_folder(principal: Principal, folder: str) -> Role | None:
-    """The role on the datasets of a top folder: its repository's, else its creator is maintainer."""
+    """Return the role on the datasets of a top folder: its repository's, else its creator is maintainer."""
     if principal.is_admin:
         return Role.MAINTAINER
     row = _find_owner(folder)
@@ -85,24 +85,24 @@ def role_on_folder(principal: Principal, folder: str) -> Role | None:
 
 
 def find_folder_owner(path: str) -> str:
-    """The name of the repository that owns a dataset's top folder; empty where none does."""
+    """Find the name of the repository that owns a dataset's top folder; empty where none does."""
     row = _find_owner(folder_of(path))
     return row[0] if row is not None else ""
 
 
 @asked_once
 def _find_owner(folder: str) -> tuple[str, int | None] | None:
-    """The repository and the creator of a top folder."""
+    """Find the repository and the creator of a top folder."""
     return _FOLDERS.first(folder)
 
 
 def visible_repositories(principal: Principal) -> frozenset[str] | None:
-    """Names of the repositories that a person may see; None means all of them."""
+    """Return the names of the repositories that a person may see; None means all of them."""
     return None if principal.is_admin else frozenset(_list_roles(principal.user_id))
 
 
 def visible_folders(principal: Principal) -> frozenset[str] | None:
-    """Names of the top folders whose datasets a person may see; None means all of them."""
+    """Return the names of the top folders whose datasets a person may see; None means all of them."""
     return None if principal.is_admin else _list_folders(principal.user_id)
 
 
@@ -114,7 +114,7 @@ def _list_folders(user_id: int) -> frozenset[str]:
 
 
 def list_hidden(principal: Principal, paths: Collection[str]) -> list[str]:
-    """Those of these dataset paths that a person may not see: in a top folder that is somebody else's."""
+    """List those of these dataset paths that a person may not see: in a top folder that is somebody else's."""
     seen = visible_folders(principal)
     if seen is None or not paths:
         return []
@@ -125,7 +125,7 @@ def list_hidden(principal: Principal, paths: Collection[str]) -> list[str]:
 
 
 def can_repository(principal: Principal, repository: str, action: str) -> bool:
-    """Whether `check_repository` would pass."""
+    """Return whether `check_repository` would pass."""
     return covers(principal.scopes, action) and allows(role_on_repository(principal, repository), action)
 
 
@@ -174,7 +174,7 @@ def check_dataset(
 
 
 def can_dataset(principal: Principal, path: str, action: str) -> bool:
-    """Whether `check_dataset` would pass on a branch."""
+    """Return whether `check_dataset` would pass on a branch."""
     return covers(principal.scopes, action) and allows(role_on_folder(principal, folder_of(path)), action)
 
 

@@ -77,7 +77,7 @@ def logout(request: HttpRequest) -> HttpResponse:
 
 
 def settings(request: HttpRequest) -> HttpResponse:
-    """How pages look for the user."""
+    """Let users choose how pages look for them."""
     user = queries.get_signed_in_user(request.principal)  # type: ignore[attr-defined]
     initial = {name: getattr(user, name) for name in SettingsForm.base_fields}
     form = SettingsForm(request.POST or None, initial=initial)
@@ -188,7 +188,7 @@ def users(request: HttpRequest) -> HttpResponse:
 
 
 def user(request: HttpRequest, username: str) -> HttpResponse:
-    """One user: their tokens, another password, whether they may sign in; for admins."""
+    """Show one user, for admins: their tokens, another password, whether they may sign in."""
     by = _check_admin(request)
     person = queries.get_user(username)
     form = NewPasswordForm(request.POST if request.POST.get("act") == "password" else None)

@@ -49,7 +49,7 @@ _UPLOAD = re.compile(r"(^|/datasets/\d+)/upload\Z")
 
 
 def _find_limit(headers: list[tuple[bytes, bytes]], path: str) -> tuple[str, int]:
-    """Who sends these headers, and how much they may send to a path; refuse who is nobody known."""
+    """Return who sends these headers, and how much they may send to a path; refuse who is nobody known."""
     close_old_connections()
     fields = {name: value.decode("latin-1") for name, value in headers if name in (b"authorization", b"cookie")}
     session_key = parse_cookie(fields.get(b"cookie", "")).get(settings.SESSION_COOKIE_NAME, "")
@@ -66,7 +66,7 @@ def _note_refused(scope: Scope, error: AppError) -> None:
 
 
 def _find_gate(path: str) -> Gate:
-    """The threads that answer a path: what waits for others, and what tells of our health, has its own."""
+    """Return the threads that answer a path: what waits for others, and what tells of our health, has its own."""
     if path == "/readyz":
         return _readiness
     return _uploads if _is_upload(path) else _ordinary

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 KEPT_S = 600
 """A connection costs a handshake or its PRAGMAs: opening one per request halves the rate of small requests."""
 WAIT_S = 20
-"""So long a writer waits for another one before it is told that the database is busy; the same on both databases."""
+"""So long a writer waits for another one before the database counts as busy; the same on both databases."""
 _POSTGRES_DEFAULTS = {
     "connect_timeout": "5",
     # A host that went away is noticed in half a minute, not after the hours that the kernel allows.
@@ -21,7 +21,7 @@ _POSTGRES_DEFAULTS = {
 
 
 def read_database_url(url: str, *, home: Path) -> dict[str, Any]:
-    """Django's settings of a database; an empty URL is the SQLite file in the home.
+    """Return Django's settings of a database; an empty URL is the SQLite file in the home.
 
     `postgresql://user:password@host:5432/name?sslmode=require`; libpq's parameters are allowed in the query, and a
     Unix socket's folder is its parameter `host`: `postgresql://user@/name?host=/run/postgresql`.

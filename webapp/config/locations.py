@@ -35,7 +35,7 @@ def read_locations(text: str, *, warehouse: str, home: Path) -> tuple[str, ...]:
 
 
 def _is_reached_alike(prefix: str, warehouse: str) -> bool:
-    """Whether what reaches the warehouse reaches a prefix: this machine's files, or one bucket and its keys."""
+    """Return whether what reaches the warehouse reaches a prefix: this machine's files, or one bucket and its keys."""
     return split_location(prefix)[0] == split_location(warehouse)[0]
 
 

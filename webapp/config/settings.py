@@ -86,6 +86,18 @@ TRIBUTARY_EXECUTOR = os.environ.get("TRIBUTARY_EXECUTOR") or "auto"
 TRIBUTARY_EMBEDDED_BYTES = int(os.environ.get("TRIBUTARY_EMBEDDED_BYTES") or 256 * 1024 * 1024)
 TRIBUTARY_ADMIN_PASSWORD = read_secret("TRIBUTARY_ADMIN_PASSWORD")
 
+# The mail server that takes notifications; unset: nobody is told anything by mail.
+EMAIL_HOST = os.environ.get("EMAIL_HOST", "")
+EMAIL_PORT = int(os.environ.get("EMAIL_PORT") or 25)
+EMAIL_HOST_USER = os.environ.get("EMAIL_HOST_USER", "")
+EMAIL_HOST_PASSWORD = read_secret("EMAIL_HOST_PASSWORD")
+# STARTTLS, or TLS from the first byte.
+EMAIL_USE_TLS = os.environ.get("EMAIL_USE_TLS", "0") == "1"
+EMAIL_USE_SSL = os.environ.get("EMAIL_USE_SSL", "0") == "1"
+# Shorter than the lease of a mail: who waits for its server longer has not died.
+EMAIL_TIMEOUT = 20
+DEFAULT_FROM_EMAIL = os.environ.get("DEFAULT_FROM_EMAIL") or f"tributary@{urlsplit(TRIBUTARY_URL).hostname}"
+
 SECRET_KEY = read_secret("TRIBUTARY_SECRET_KEY") or read_or_make_key(TRIBUTARY_HOME / "secret-key")
 DEBUG = False
 ALLOWED_HOSTS = [
@@ -120,7 +132,9 @@ INSTALLED_APPS = [
     "webapp.datasets",
     "webapp.builds",
     "webapp.comparisons",
+    "webapp.sql",
     "webapp.pulls",
+    "webapp.notices",
     "webapp.site",
 ]
 MIDDLEWARE = [

@@ -7,7 +7,20 @@ from importlib.util import find_spec
 
 from django.urls import URLPattern, URLResolver, include, path
 
-APPS = ("core", "runtime", "accounts", "catalog", "repositories", "datasets", "builds", "comparisons", "pulls", "site")
+APPS = (
+    "core",
+    "runtime",
+    "accounts",
+    "catalog",
+    "repositories",
+    "datasets",
+    "builds",
+    "comparisons",
+    "sql",
+    "pulls",
+    "notices",
+    "site",
+)
 
 
 def _collect(kind: str) -> list[URLPattern | URLResolver]:

@@ -62,7 +62,7 @@ class WebServer(MPServer):
 
 
 def load_application(_target: str, *, parent: int, port: int, health: socket.socket | None) -> Any:
-    """Called in each worker, right after its fork."""
+    """Load the application, in each worker right after its fork."""
     die_with(parent)
     from webapp.accounts.queries import token_uses
     from webapp.config import asgi

@@ -1,3 +1,5 @@
+"""Django alone, for servers that speak WSGI."""
+
 import os
 
 from django.core.wsgi import get_wsgi_application

@@ -112,7 +112,7 @@ class ApiView(APIView):
 
 
 def _is_forged(request: HttpRequest) -> bool:
-    """Whether a browser's session comes without our own pages' CSRF token."""
+    """Return whether a browser's session comes without our own pages' CSRF token."""
     if not getattr(request, "principal_by_session", False):
         return False
     try:
@@ -123,7 +123,7 @@ def _is_forged(request: HttpRequest) -> bool:
 
 
 def handle_exception(error: Exception, context: dict[str, Any]) -> Response | None:  # noqa: ARG001 - DRF's signature
-    """DRF's hook: every refusal as problem+json."""
+    """Answer every refusal as problem+json; DRF's hook."""
     known = _as_app_error(error)
     if known is None:
         return None

@@ -8,7 +8,7 @@ SCHEME = "basic"
 
 
 def is_basic(header: str) -> bool:
-    """Whether a header's value announces a user name and a secret."""
+    """Return whether a header's value announces a user name and a secret."""
     return header.partition(" ")[0].lower() == SCHEME
 
 

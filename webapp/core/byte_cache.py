@@ -44,7 +44,7 @@ class ByteCache(Generic[Key, Value]):
         self._lock = threading.Lock()
 
     def get(self, key: Key) -> Value | None:
-        """The value, which now counts as used."""
+        """Return the value, which now counts as used."""
         with self._lock:
             entry = self._kept.get(key)
             if entry is None:

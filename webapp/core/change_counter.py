@@ -31,7 +31,7 @@ class ChangeCounter:
         self._renew_at = 0.0
 
     def read(self) -> Version | None:
-        """The version of what can be read now; None where the database does not tell, or not at once."""
+        """Read the version of what can be read now; None where the database does not tell, or not at once."""
         if connection.vendor != "sqlite":
             return None
         try:

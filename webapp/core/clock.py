@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 
 def now() -> datetime:
-    """The current moment, with its zone (UTC)."""
+    """Return the current moment, with its zone (UTC)."""
     return datetime.now(UTC)
 
 

@@ -13,7 +13,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def explain_failure(error: BaseException | None) -> AppError | None:
-    """The refusal that a failure amounts to; None for one that is our own mistake."""
+    """Return the refusal that a failure amounts to; None for one that is our own mistake."""
     if isinstance(error, DataError):
         # SQLite takes any text of any length; PostgreSQL takes neither NUL nor more than a column holds.
         return BadRequest("The request holds a value that cannot be stored: too long, too large, or with a NUL in it.")

@@ -136,7 +136,7 @@ def _look(check: Inspection) -> Report:
 
 
 def _explain(check: Inspection, error: Exception) -> Finding:
-    """An error in a check is a failed check; where SQLite calls its file damaged, that is the finding."""
+    """Take an error in a check for a failed check; where SQLite calls its file damaged, that is the finding."""
     if getattr(error.__cause__, "sqlite_errorcode", 0) & 0xFF in DAMAGE:
         return Finding(
             code="database_damaged", object=check.name, problem=f"SQLite: {error}.", way_out=RESTORE_DATABASE

@@ -65,7 +65,7 @@ def _as_app_error(exception: Exception) -> AppError | None:
 
 
 def error_page(request: HttpRequest, error: AppError) -> HttpResponse:
-    """The error as a page, or for htmx as the flash that replaces nothing but the message line."""
+    """Show the error as a page, or for htmx as the flash that replaces nothing but the message line."""
     response = _render_error(request, error)
     response.refusal = error  # type: ignore[attr-defined]
     return response
@@ -87,13 +87,13 @@ def _render_error(request: HttpRequest, error: AppError) -> HttpResponse:
 
 
 def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:  # noqa: ARG001 - Django's signature
-    """The 404 of addresses that no view has."""
+    """Show the 404 of addresses that no view has."""
     error = NotFound(NOTHING_HERE)
     return problem_response(error) if request.path.startswith(API_PREFIX) else error_page(request, error)
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """The 500: says nothing of what went wrong, the log does. A database that is away shows here, too, as a 503."""
+    """Show the 500, which leaves what went wrong to the log. A database that is away shows here, too, as a 503."""
     error = explain_failure(sys.exc_info()[1]) or Broken(
         "Something broke on our side. It is in the server's log; trying again may help."
     )

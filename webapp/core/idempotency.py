@@ -135,7 +135,7 @@ def _forget_old() -> None:
 
 
 def _is_abandoned(record: IdempotencyRecord) -> bool:
-    """Whether nobody works on it: its process ended, or is another host's and had more time than any request takes."""
+    """Return whether nobody works on it: its process ended, or is another host's and had more time than requests take."""
     if is_of_this_host(record.holder):
         return is_dead(record.holder)
     return not record.holder or record.created_at < clock.cautious_now() - HOLDER_LIVES_FOR

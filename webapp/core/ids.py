@@ -6,5 +6,5 @@ import uuid
 
 
 def new_id() -> str:
-    """A random id of 12 hexadecimal digits; the unique constraint of its column settles the rest."""
+    """Return a random id of 12 hexadecimal digits; the unique constraint of its column settles the rest."""
     return uuid.uuid4().hex[:12]

@@ -36,14 +36,14 @@ class Members:
         self.text = b"".join([*pieces, b"}"])
 
     def splice(self, values: Mapping[str, Any]) -> Pieces:
-        """The text of another version in pieces, most of them views of this one's."""
+        """Write the text of another version in pieces, most of them views of this one's."""
         pieces: Pieces = []
         for key, value in values.items():
             pieces += [b"," if pieces else b"{", dump(key), b":", *self._pieces_of(key, value)]
         return [*pieces, b"}"] if pieces else [b"{}"]
 
     def _pieces_of(self, key: str, value: Any) -> Pieces:
-        """The text of a member of another version, as far as possible from this one's."""
+        """Write a member of another version, as far as possible from this one's text."""
         old = self._values.get(key, _NOTHING)
         if old is value:
             return [self._text_of(key)]
@@ -57,7 +57,7 @@ class Members:
 
 
 def goes_on(old: Any, new: Any) -> bool:
-    """Whether a list is an older one with more at its end."""
+    """Return whether a list is an older one with more at its end."""
     if not isinstance(old, list) or not isinstance(new, list):
         return False
     return 0 < len(old) < len(new) and all(map(is_, old, new))

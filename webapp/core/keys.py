@@ -34,7 +34,7 @@ class _Accessor(_Descriptor):
         return self.get_queryset(instance=row).filter(self.field.get_reverse_related_filter(row)).first()
 
     def _forget_former(self, row: models.Model) -> None:
-        """Django does not notice that the columns are written."""
+        """Forget a row that the columns no longer name: Django does not notice that they are written."""
         known = self.field.get_cached_value(row, default=None)
         if known is not None and self.field.get_foreign_related_value(known) != self.field.get_local_related_value(row):
             self.field.delete_cached_value(row)

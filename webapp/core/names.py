@@ -15,7 +15,7 @@ REF_FOLDERS = frozenset({"refs", "heads", "tags", "remotes"})
 
 
 def find_branch_problem(name: str) -> str | None:
-    """What is wrong with a branch name, as a sentence; None when nothing is."""
+    """Say what is wrong with a branch name, as a sentence; None when nothing is."""
     if not name:
         return "A branch name may not be empty."
     if name.lower() == "main":
@@ -43,7 +43,7 @@ def check_branch_name(name: str) -> str:
 
 
 def find_ref_problem(name: str) -> str | None:
-    """Why Git and people would take a branch's name for the path of another ref; None when they would not."""
+    """Say why Git and people would take a branch's name for the path of another ref; None when they would not."""
     if name.split("/", 1)[0].lower() not in REF_FOLDERS:
         return None
     return (
@@ -80,7 +80,7 @@ def check_spelling(name: str, spellings: Iterable[str]) -> None:
 
 
 def split_dataset_path(path: str) -> tuple[str, ...]:
-    """("nyc", "delays", "daily") of /nyc/delays/daily.
+    """Split /nyc/delays/daily into ("nyc", "delays", "daily").
 
     Raises:
         InvalidInput: not a dataset path.
@@ -97,15 +97,15 @@ def split_dataset_path(path: str) -> tuple[str, ...]:
 
 
 def table_name(path: str) -> str:
-    """nyc.delays.daily of /nyc/delays/daily."""
+    """Return nyc.delays.daily of /nyc/delays/daily."""
     return ".".join(split_dataset_path(path))
 
 
 def dataset_path(namespace: Sequence[str], table: str) -> str:
-    """/nyc/delays/daily of namespace (nyc, delays) and table daily."""
+    """Return /nyc/delays/daily of namespace (nyc, delays) and table daily."""
     return "/" + "/".join([*namespace, table])
 
 
 def folder_of(path: str) -> str:
-    """The top folder of a dataset path, which decides whose rights hold: nyc of /nyc/delays/daily."""
+    """Return the top folder of a dataset path, which decides whose rights hold: nyc of /nyc/delays/daily."""
     return split_dataset_path(path)[0]

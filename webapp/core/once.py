@@ -17,11 +17,11 @@ P = ParamSpec("P")
 R = TypeVar("R")
 READING = ("GET", "HEAD")
 _answers: ContextVar[dict[tuple[Any, ...], Any] | None] = ContextVar("answers", default=None)
-"""What the request in hand has been told; None where each question is asked anew."""
+"""The answers that the request in hand has had; None where each question is asked anew."""
 
 
 def is_asking_once() -> bool:
-    """Whether answers are kept now, so that a question may be wider than what one part wants to know."""
+    """Return whether answers are kept now, so that a question may be wider than what one part wants to know."""
     return _answers.get() is not None
 
 

@@ -32,7 +32,7 @@ SENTENCES = {
     422: "Read, and not acceptable; `errors` names the fields.",
     429: "Asked too often: Retry-After says when to come back.",
     503: "A part that this needs is not up: Retry-After says when to come back.",
-    507: "There is no room for what was sent.",
+    507: "There is no room: for what was sent, or on the disk where a read notes that it was asked.",
 }
 
 
@@ -80,7 +80,7 @@ class ApiSchema(AutoSchema):  # type: ignore[misc]  # drf-spectacular says nothi
         return operation
 
     def _shared_refusals(self, operation: dict[str, Any]) -> set[int]:
-        statuses = {401, 403, 503}
+        statuses = {401, 403, 503, 507}
         places = {(parameter["in"], parameter["name"]) for parameter in operation.get("parameters", [])}
         if any(place == "path" for place, _name in places):
             statuses |= {404}
@@ -91,7 +91,7 @@ class ApiSchema(AutoSchema):  # type: ignore[misc]  # drf-spectacular says nothi
         if "requestBody" in operation:
             statuses |= {413, 415}
         if self.method != "GET":
-            statuses |= {400, 404, 409, 422, 507}
+            statuses |= {400, 404, 409, 422}
         return statuses
 
     def _map_basic_serializer(self, serializer: Any, direction: Any) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from webapp.core.errors import AppError
 
 
 def wants_fragment(request: HttpRequest) -> bool:
-    """Whether htmx asks for a part of a page, and the history does not need the whole page."""
+    """Return whether htmx asks for a part of a page, and the history does not need the whole page."""
     return bool(request.htmx and not request.htmx.history_restore_request)  # type: ignore[attr-defined]
 
 

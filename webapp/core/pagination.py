@@ -24,7 +24,7 @@ class Pages(BasePagination):
     """What `paginate` answers, as the API describes itself; views call `paginate` themselves."""
 
     def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:  # noqa: ARG002 - DRF's signature
-        """The query parameters of every list."""
+        """Describe the query parameters of every list."""
         return [
             {
                 "name": "limit",
@@ -41,7 +41,7 @@ class Pages(BasePagination):
         ]
 
     def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """The envelope of every list."""
+        """Describe the envelope of every list."""
         url = {"type": ["string", "null"], "format": "uri"}
         return {
             "type": "object",
@@ -51,7 +51,7 @@ class Pages(BasePagination):
 
 
 def read_limit(request: HttpRequest, *, default: int = DEFAULT_LIMIT, most: int = MAX_LIMIT) -> int:
-    """The page size asked for, within bounds."""
+    """Read the page size asked for, within bounds."""
     text = request.GET.get("limit", "")
     if not text:
         return default
@@ -68,7 +68,7 @@ def paginate(
     *,
     look_up: Callable[[list[Any]], dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
-    """One page of an ordered queryset or list, as JSON.
+    """Return one page of an ordered queryset or list, as JSON.
 
     The cursor is opaque: it holds the offset, which our lists (newest first, or by name) keep stable enough.
 

@@ -30,11 +30,11 @@ class Prepared(Generic[Row]):
         self._compiled: dict[str, _Compiled] = {}
 
     def first(self, *arguments: object) -> Row | None:
-        """The first row, or None."""
+        """Return the first row, or None."""
         return next(iter(self.all(*arguments)), None)
 
     def all(self, *arguments: object) -> list[Row]:
-        """Every row."""
+        """Return every row."""
         compiled = self._compiled.get(connection.vendor)
         if compiled is None:
             compiled = self._compiled[connection.vendor] = self._compile()
@@ -66,7 +66,7 @@ class _Compiled:
             self._populators = get_related_populators(self._model, select, connection.alias)  # type: ignore[call-arg]  # Django 6's
 
     def read_all(self, rows: list[Any]) -> list[Any]:
-        """Rows as the query set would give them."""
+        """Read rows as the query set would give them."""
         if self._model is None and not self._converters:
             return rows
         return [self._read(row) for row in rows]

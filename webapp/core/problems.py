@@ -10,7 +10,7 @@ from webapp.core.errors import AppError
 
 
 def describe_problem(error: AppError) -> dict[str, Any]:
-    """The members of the problem document."""
+    """Return the members of the problem document."""
     problem: dict[str, Any] = {
         "type": f"urn:tributary:{error.code}",
         "title": error.title,
@@ -25,7 +25,7 @@ def describe_problem(error: AppError) -> dict[str, Any]:
 
 
 def problem_response(error: AppError) -> JsonResponse:
-    """The error as an HTTP answer."""
+    """Answer the error over HTTP."""
     response = JsonResponse(describe_problem(error), status=error.status, content_type="application/problem+json")
     add_headers(response, error)
     return response
@@ -39,7 +39,7 @@ def add_headers(response: HttpResponseBase, error: AppError) -> None:
 
 
 def list_headers(error: AppError) -> list[tuple[str, str]]:
-    """The headers that go with an error: how to sign in, or when to come back."""
+    """List the headers that go with an error: how to sign in, or when to come back."""
     if error.status == 401:
         return [("WWW-Authenticate", 'Bearer realm="tributary"')]
     if error.status in (429, 503):

@@ -13,7 +13,7 @@ def name_process() -> str:
 
 
 def is_dead(name: str) -> bool:
-    """Whether the process of a name is known to have ended; nobody here knows that of another host's. No name, no process."""
+    """Return whether the process of a name is known to have ended: that of another host is not, and without a name it is."""
     if not name:
         return True
     _host, pid, start = name.split(" ")
@@ -21,7 +21,7 @@ def is_dead(name: str) -> bool:
 
 
 def is_of_this_host(name: str) -> bool:
-    """Whether the process of a name runs, or ran, where this one does."""
+    """Return whether the process of a name runs, or ran, where this one does."""
     return name.partition(" ")[0] == socket.gethostname()
 
 

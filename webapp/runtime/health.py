@@ -18,7 +18,7 @@ from webapp.core.models import Heartbeat
 from webapp.runtime import doorbell, object_store
 from webapp.runtime.hosts import PORTS
 from webapp.runtime.probes import answers_tcp, ask_fork_server
-from webapp.runtime.room import list_disks
+from webapp.runtime.room import describe_size, list_disks
 from webapp.runtime.spark_folders import is_renewing
 from webapp.runtime.web.gates import Gate
 
@@ -41,7 +41,7 @@ class PartHealth:
 
 
 def check_parts() -> list[PartHealth]:
-    """Every part: database, broker, worker, spark, warehouse, disk, sandbox, and those that the apps above have told of."""
+    """Look at every part: database, broker, worker, spark, warehouse, disk, sandbox, and those that apps have added."""
     own = [_database(), _broker(), _worker(), check_spark(), _warehouse(), _disk(), _sandbox()]
     return [*own, *(check() for check in _registered)]
 
@@ -110,7 +110,7 @@ def _worker() -> PartHealth:
 
 
 def check_spark() -> PartHealth:
-    """Whether Spark answers and has warmed up, or will have in a moment: to start anew for others is no fault."""
+    """Look whether Spark answers and has warmed up, or will have in a moment: to start anew for others is no fault."""
     health = look_at_spark()
     if health.state == "starting" and is_renewing():
         return PartHealth("spark", works=True, state="ok", detail="starts anew for other people's code")
@@ -118,13 +118,13 @@ def check_spark() -> PartHealth:
 
 
 def does_spark_listen() -> bool:
-    """Whether there is a Spark server at its address, warm or not."""
+    """Return whether there is a Spark server at its address, warm or not."""
     address = urlsplit(settings.SPARK_REMOTE)
     return answers_tcp(address.hostname or "localhost", address.port or PORTS["sc"])
 
 
 def look_at_spark() -> PartHealth:
-    """Whether Spark answers and has warmed up by now."""
+    """Look whether Spark answers and has warmed up by now."""
     if not settings.SPARK_REMOTE:
         return PartHealth("spark", works=False, state="off", detail="no Java 17 or 21, and SPARK_REMOTE is not set")
     if not does_spark_listen():
@@ -159,7 +159,7 @@ def _disk() -> PartHealth:
     except OSError as error:
         return PartHealth("disk", works=False, state="down", detail=str(error))
     low = [f"{disk.describe()}: work that writes waits" for disk in disks if disk.is_low]
-    detail = ". ".join(low) or ", ".join(f"{disk.holds} {disk.free // 1024**2:,} MiB free" for disk in disks)
+    detail = ". ".join(low) or ", ".join(f"{disk.holds} {describe_size(disk.free)} free" for disk in disks)
     return PartHealth("disk", works=not low, state="low" if low else "ok", detail=detail)
 
 

@@ -26,7 +26,7 @@ class Java:
 
 
 def find_java() -> tuple[Java | None, list[str]]:
-    """The first good Java, and what else was found on the way, as words."""
+    """Find the first good Java; return it, and what else was found on the way, as words."""
     seen: list[str] = []
     for program in _candidates():
         major = _read_major(program)

@@ -43,12 +43,12 @@ class StoredObject:
 
 
 def is_object_location(location: str) -> bool:
-    """Whether a location is in an object store."""
+    """Return whether a location is in an object store."""
     return location.startswith("s3://")
 
 
 def read(location: str, *, at_most: int | None = None) -> bytes:
-    """The content of an object; with `at_most` no more than one byte beyond it is fetched.
+    """Read the content of an object; with `at_most` no more than one byte beyond it is fetched.
 
     Raises:
         Absent: it is not there.
@@ -63,7 +63,7 @@ def read(location: str, *, at_most: int | None = None) -> bytes:
 
 
 def read_range(location: str, *, start: int, size: int) -> bytes:
-    """Some bytes of an object, as many as there are.
+    """Read some bytes of an object, as many as there are.
 
     Raises:
         Absent: it is not there.
@@ -78,7 +78,7 @@ def read_range(location: str, *, start: int, size: int) -> bytes:
 
 
 def find_size(location: str) -> int:
-    """The size of an object in bytes.
+    """Return the size of an object in bytes.
 
     Raises:
         Absent: it is not there.
@@ -115,7 +115,7 @@ def delete(locations: list[str]) -> None:
 
 
 def walk(location: str) -> Iterator[StoredObject]:
-    """Every object below a location, which is taken as a folder."""
+    """Yield every object below a location, which is taken as a folder."""
     bucket, key = split(location)
     with explained(location):
         pages = client("s3").get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=f"{key.rstrip('/')}/")
@@ -141,13 +141,13 @@ def check(location: str) -> None:
 
 
 def split(location: str) -> tuple[str, str]:
-    """The bucket and the key of a location. Iceberg does not percent-encode locations."""
+    """Split a location into bucket and key. Iceberg does not percent-encode locations."""
     bucket, _, key = location.removeprefix("s3://").partition("/")
     return bucket, key
 
 
 def place_properties() -> dict[str, str]:
-    """Where the store is, in the words of Iceberg's file access; nothing secret."""
+    """Return where the store is, in the words of Iceberg's file access; nothing secret."""
     region = settings.TRIBUTARY_S3_REGION
     properties = {"client.region": region, "s3.region": region}
     if settings.TRIBUTARY_S3_ENDPOINT:
@@ -161,7 +161,7 @@ def place_properties() -> dict[str, str]:
 
 
 def list_addresses() -> list[str]:
-    """Where clients of the warehouse's bucket connect to, by the bucket's name in the path and in the host."""
+    """List the addresses of the warehouse's bucket for its clients, with its name in the path and in the host."""
     bucket = split(settings.TRIBUTARY_WAREHOUSE)[0]
     region = settings.TRIBUTARY_S3_REGION
     suffix = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
@@ -173,12 +173,12 @@ def list_addresses() -> list[str]:
 
 
 def own_properties() -> dict[str, str]:
-    """File access with the installation's own keys, for its own processes only."""
+    """Return file access with the installation's own keys, for its own processes only."""
     return {**place_properties(), **key_properties(_own_keys())}
 
 
 def key_properties(keys: Mapping[str, str | None]) -> dict[str, str]:
-    """Keys in the words of Iceberg's file access."""
+    """Write keys in the words of Iceberg's file access."""
     names = {
         "aws_access_key_id": "s3.access-key-id",
         "aws_secret_access_key": "s3.secret-access-key",
@@ -188,7 +188,7 @@ def key_properties(keys: Mapping[str, str | None]) -> dict[str, str]:
 
 
 def _own_keys() -> dict[str, str | None]:
-    """The keys of the settings; without them those that the machine has, such as an instance's role."""
+    """Return the keys of the settings, else those that the machine has, such as an instance's role."""
     if settings.TRIBUTARY_S3_KEYS:
         return dict(settings.TRIBUTARY_S3_KEYS)
     from botocore.session import get_session
@@ -206,7 +206,7 @@ def _own_keys() -> dict[str, str | None]:
 
 
 def client(service: str) -> Any:
-    """A client of the store (`s3`) or of what gives out its keys (`sts`); shared by all threads."""
+    """Return a client of the store (`s3`) or of what gives out its keys (`sts`); shared by all threads."""
     with _making:
         endpoint = settings.TRIBUTARY_S3_STS_ENDPOINT if service == "sts" else settings.TRIBUTARY_S3_ENDPOINT
         return _make_client(service, endpoint, tuple(settings.TRIBUTARY_S3_KEYS.items()))
@@ -235,7 +235,7 @@ def _make_client(service: str, endpoint: str, keys: tuple[tuple[str, str], ...])
 
 @contextmanager
 def explained(location: str, *, fine: tuple[str, ...] = ()) -> Iterator[None]:
-    """The store's refusals in our words."""
+    """Put the store's refusals in our words."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     host = urlsplit(settings.TRIBUTARY_S3_ENDPOINT).netloc or "S3"

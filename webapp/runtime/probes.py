@@ -13,7 +13,7 @@ TIMEOUT = 2.0
 
 
 def find_free_port() -> int:
-    """A port of loopback that nothing listens on at this moment."""
+    """Find a port of loopback that nothing listens on at this moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -21,7 +21,7 @@ def find_free_port() -> int:
 
 
 def answers_tcp(host: str, port: int) -> bool:
-    """Whether something listens there."""
+    """Return whether something listens there."""
     try:
         with socket.create_connection((host, port), timeout=TIMEOUT):
             return True
@@ -30,7 +30,7 @@ def answers_tcp(host: str, port: int) -> bool:
 
 
 def has_pulse(path: Path) -> bool:
-    """Whether the event loop of a web process answers at its socket."""
+    """Return whether the event loop of a web process answers at its socket."""
     try:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(TIMEOUT)
@@ -41,7 +41,7 @@ def has_pulse(path: Path) -> bool:
 
 
 def ask_fork_server(path: Path) -> dict[str, Any] | None:
-    """The fork server's own status; None when it does not answer."""
+    """Ask the fork server for its status; None when it does not answer."""
     try:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(TIMEOUT)
@@ -58,6 +58,6 @@ def ask_fork_server(path: Path) -> dict[str, Any] | None:
 
 
 def is_fork_server_ready(path: Path) -> bool:
-    """Whether it answers and has its libraries imported."""
+    """Return whether it answers and has its libraries imported."""
     status = ask_fork_server(path)
     return bool(status and status.get("ready"))

@@ -130,7 +130,7 @@ class Reader:
         return heard
 
     def _explain_end(self) -> ReadFailed | Unavailable:
-        """Why the process ended before it had answered."""
+        """Say why the process ended before it had answered."""
         code = fork_server.wait_for_exit(self._process, self._received, seconds=PATIENCE_S)
         if code == fork_server.LOST:
             return Unavailable("The job runner ended while it read a table: try again.", code="runner_down")

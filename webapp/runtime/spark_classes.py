@@ -1,6 +1,6 @@
 """An archive of Spark's classes, loaded and verified once, so that a later server starts in half the time.
 
-The Java machine writes one when a server ends that was told to (`-XX:ArchiveClassesAtExit`). That takes a quarter of a
+The Java machine writes one when a server ends that was asked for one (`-XX:ArchiveClassesAtExit`). That takes a quarter of a
 minute, too long for a Ctrl-C, so a second server is trained for it when nobody waits. An archive fits one Java and
 one set of jars: its name says which, and Java itself ignores one that does not fit.
 Source: JEP 350, dynamic class-data sharing.

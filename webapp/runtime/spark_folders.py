@@ -21,7 +21,7 @@ RENEWAL_SECONDS = 120
 
 
 def is_renewing() -> bool:
-    """Whether the server starts anew for another group."""
+    """Return whether the server starts anew for another group."""
     if not settings.TRIBUTARY_SPARK_OPENER:
         return False
     noted_at = _find_noted_at()

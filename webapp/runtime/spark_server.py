@@ -39,7 +39,7 @@ _MIB = 1024**2
 _BESIDE_THE_HEAP = 1024 * _MIB
 """What Java holds besides its heap: classes, code, buffers."""
 STUCK_SECONDS = 15
-"""A task that was told to end, and has not after so long, ends with the server."""
+"""A task that was asked to end, and has not after so long, ends with the server."""
 # Spark's own defaults, and what its task reaper says of such a task in a file of its own: in a server that is one process,
 # Spark leaves it at that.
 LOGGING = """rootLogger.level = warn
@@ -105,7 +105,7 @@ class SparkServer:
 
     @property
     def client_environment(self) -> dict[str, str]:
-        """What those who use it are told: its address, the folder of this machine that it sees, who opens others."""
+        """What those who use it need: its address, the folder of this machine that it sees, who opens others."""
         return {
             "SPARK_REMOTE": self.remote,
             "TRIBUTARY_SPARK_FOLDER": str(self.folder),

@@ -93,7 +93,7 @@ class Part:
         self.started_at = self.probed_at = time.monotonic()
 
     def _prepare(self, parent: int) -> None:
-        """Called in the child before it becomes the part."""
+        """Prepare the child, in which this is called, to become the part."""
         die_with(parent)
         if self.capabilities is not None:
             keep_only(self.capabilities)
@@ -105,7 +105,7 @@ class Part:
                 os.killpg(self.process.pid, number)
 
     def find_end(self) -> int | None:
-        """The exit code of a child that has ended, with all that it left of its group killed; None while it runs."""
+        """Return the exit code of a child that has ended, after killing the rest of its group; None while it runs."""
         if self.process is None or self.process.returncode is not None:
             return None if self.process is None else self.process.returncode
         if os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
@@ -115,7 +115,7 @@ class Part:
         return self.process.wait()
 
     def describe(self) -> dict[str, object]:
-        """What pages and `readyz` say of it."""
+        """Return what pages and `readyz` say of it."""
         state = "done" if self.done else "ready" if self.ready else "starting" if self.process else "waiting"
         return {
             "state": state,
@@ -254,5 +254,5 @@ class Supervisor:
 
 
 def python(*arguments: str) -> list[str]:
-    """A command line of this Python."""
+    """Return a command line of this Python."""
     return [sys.executable, *arguments]

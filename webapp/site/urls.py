@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from webapp.site.views import guide, home, styleguide
+from webapp.site.views import guide, home, styleguide, tour
 
 page_urls = [
     path("", home.show_home, name="home"),
@@ -10,5 +10,6 @@ page_urls = [
     path("search", home.search, name="search"),
     path("guide", guide.show_chapter, name="guide"),
     path("guide/<slug:name>", guide.show_chapter, name="guide-chapter"),
+    path("tour/end", tour.end_tour, name="tour-end"),
     path("styleguide", styleguide.show_guide, name="styleguide"),
 ]

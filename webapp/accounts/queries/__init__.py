@@ -1,4 +1,8 @@
-"""Who is asking, and what they own."""
+"""Who is asking, and what they own.
+
+Modules:
+    audit: the audit log: looked through, written out, and checked against its chain.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,6 @@ from django.http import HttpRequest
 
 from webapp.accounts.models import Folder, Token, User
 from webapp.accounts.queries.audit import AuditFilter as AuditFilter
-from webapp.accounts.queries.audit import check_audit_chain as check_audit_chain
 from webapp.accounts.queries.audit import export_csv as export_csv
 from webapp.accounts.queries.audit import export_jsonl as export_jsonl
 from webapp.accounts.queries.audit import list_audit as list_audit
@@ -74,17 +77,17 @@ token_uses = Later(_write_uses)
 
 
 def digest_secret(secret: str) -> str:
-    """The stored form of a token's secret."""
+    """Return the stored form of a token's secret."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def principal_for_user(user: User) -> Principal:
-    """The person behind a session."""
+    """Return the person behind a session."""
     return Principal(user_id=user.pk, username=user.username, is_admin=user.is_superuser)
 
 
 def authenticate_token(secret: str) -> Principal:
-    """The person or job behind a secret.
+    """Return the person or job behind a secret.
 
     Raises:
         Unauthenticated: unknown, revoked or expired, or its user is no longer active.
@@ -116,7 +119,7 @@ def authenticate_token(secret: str) -> Principal:
 
 
 def authenticate_person(secret: str) -> Principal:
-    """The person behind a token. A job's token opens the catalog and nothing else.
+    """Return the person behind a token. A job's token opens the catalog and nothing else.
 
     Raises:
         Unauthenticated: unknown, revoked or expired.
@@ -149,7 +152,7 @@ def find_sender(*, authorization: str, session_key: str) -> str:
 
 
 def authenticate_again(request: HttpRequest) -> Principal:
-    """The person behind a request that began a while ago: their session or token may have ended since.
+    """Return the person behind a request that began a while ago: their session or token may have ended since.
 
     Raises:
         Unauthenticated: it has.
@@ -166,7 +169,7 @@ def authenticate_again(request: HttpRequest) -> Principal:
 
 
 def get_user(username: str) -> User:
-    """One user by name.
+    """Return one user by name.
 
     Raises:
         NotFound: no such user.
@@ -179,7 +182,7 @@ def get_user(username: str) -> User:
 
 
 def find_people(*, emails: Collection[str], names: Collection[str]) -> list[User]:
-    """Users that commits may name: by their address, user name or full name, without case."""
+    """Find users that commits may name: by their address, user name or full name, without case."""
     local = f"@{COMMIT_HOST}"
     usernames = {*names, *(email.removesuffix(local) for email in emails if email.endswith(local))}
     people = User.objects.annotate(
@@ -202,13 +205,24 @@ def find_usernames(emails: Collection[str]) -> dict[str, str]:
     return usernames | {f"{user.username.lower()}@{COMMIT_HOST}": user.username for user in people}
 
 
+def find_addresses(name: str) -> frozenset[str]:
+    """Return the addresses, in lower case, with which people sign commits whose user names have this in them."""
+    people = User.objects.filter(username__icontains=name).values_list("username", "email")
+    return frozenset(
+        address
+        for username, email in people
+        for address in (email.lower(), f"{username.lower()}@{COMMIT_HOST}")
+        if address
+    )
+
+
 def list_tokens(*, user_id: int) -> QuerySet[Token]:
-    """A user's own tokens that were not revoked; jobs' tokens are not shown."""
+    """List a user's own tokens that were not revoked; jobs' tokens are not shown."""
     return Token.objects.filter(user_id=user_id, revoked_at=None, job_id="")
 
 
 def get_signed_in_user(principal: Principal | None) -> User:
-    """The user behind a page request.
+    """Return the user behind a page request.
 
     Raises:
         Unauthenticated: nobody is signed in.
@@ -220,17 +234,17 @@ def get_signed_in_user(principal: Principal | None) -> User:
 
 
 def list_users(*, with_inactive: bool = False) -> QuerySet[User]:
-    """Every active user by name, or every user."""
+    """List every active user by name, or every user."""
     users = User.objects.all() if with_inactive else User.objects.filter(is_active=True)
     return users.order_by("username")
 
 
 def list_groups() -> QuerySet[Group]:
-    """Every group, by name."""
+    """List every group, by name."""
     return Group.objects.prefetch_related("user_set").order_by("name")
 
 
 @asked_once
 def list_folders(*, repository: str) -> tuple[str, ...]:
-    """The top folders of datasets that a repository owns, by name."""
+    """List the top folders of datasets that a repository owns, by name."""
     return tuple(Folder.objects.filter(repository=repository).order_by("name").values_list("name", flat=True))

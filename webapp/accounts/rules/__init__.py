@@ -1,0 +1,9 @@
+"""Rules of accounts that need no database.
+
+Modules:
+    roles: roles on a repository, from least to most.
+    scopes: what a token may do of what its user may.
+    throttle: how long somebody waits after wrong passwords.
+    themes: themes that pages can have.
+    audit: the audit log's words and its chain of digests.
+"""

@@ -55,7 +55,7 @@ class ChainHead:
         return cls(position, chain, _mac(position, chain, key=key))
 
     def is_genuine(self, *, key: str) -> bool:
-        """Whether who made it had the key."""
+        """Return whether who made it had the key."""
         return hmac.compare_digest(self.mac, _mac(self.position, self.chain, key=key))
 
 

@@ -23,5 +23,5 @@ _ORDER = list(Role)
 
 
 def allows(role: Role | None, action: str) -> bool:
-    """Whether a role is enough for read, write or maintain."""
+    """Return whether a role is enough for read, write or maintain."""
     return role is not None and _ORDER.index(role) >= _ORDER.index(NEEDED[action])

@@ -10,7 +10,7 @@ READING_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 def covers(scopes: Collection[str], action: str) -> bool:
-    """Whether scopes are enough for read, write or maintain."""
+    """Return whether scopes are enough for read, write or maintain."""
     if not scopes:
         return True
     needed = SCOPES.index(action)
@@ -18,5 +18,5 @@ def covers(scopes: Collection[str], action: str) -> bool:
 
 
 def needed_scope(method: str) -> str:
-    """The scope that a request of this method needs at least."""
+    """Return the scope that a request of this method needs at least."""
     return "read" if method.upper() in READING_METHODS else "write"

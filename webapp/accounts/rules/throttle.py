@@ -18,7 +18,7 @@ class Limit:
     most_seconds: int
 
     def wait_after(self, failures: int) -> timedelta:
-        """The time from the last failure to the next try."""
+        """Return the time from the last failure to the next try."""
         if failures < self.free:
             return timedelta()
         # Beyond 2¹⁶ seconds no limit goes; a shift by thousands would be a number of thousands of bits.
@@ -35,7 +35,7 @@ BY_DEVICE = Limit(free=100, most_seconds=60)
 
 
 def read_network(address: str) -> str:
-    """What counts as one address: IPv6 users have 2⁶⁴ of them."""
+    """Return what counts as one address: IPv6 users have 2⁶⁴ of them."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

@@ -1,4 +1,13 @@
-"""Users, tokens, roles, folders and the audit log: everything that writes them."""
+"""Users, tokens, roles, folders and the audit log: everything that writes them.
+
+Modules:
+    sign_in: signing in; wrong passwords and tokens are counted and slowed down.
+    people: passwords of people, and whether an account is active.
+    audit: acts as rows of the audit log, chained by one sealer.
+    readings: reads of rows and refusals, counted and not written one by one.
+    retention: entries of the audit log removed for their age.
+    checking: what `manage.py fsck` asks of the audit log.
+"""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def revoke_token_of(*, token_id: int, by: Principal, owner: User | None = None) 
 
 
 def digest_kept(password: str) -> str:
-    """What is kept of a password of the environment that was changed since, to see whether another one is given."""
+    """Return what is kept of an environment's password that was changed since, to see whether another is given."""
     return hashlib.sha256(password.encode()).hexdigest()
 
 

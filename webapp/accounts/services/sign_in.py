@@ -91,8 +91,8 @@ def begin_attempt(*, username: str, address: str, device: str = "", kind: str = 
     if device:
         limits = {"device": (Q(device=device), throttle.BY_DEVICE)}
     counts = recent.aggregate(
-        **{f"{name}_count": Count("pk", filter=which) for name, (which, _) in limits.items()},
-        **{f"{name}_last": Max("at", filter=which) for name, (which, _) in limits.items()},
+        **{f"{name}_count": Count("pk", filter=condition) for name, (condition, _) in limits.items()},
+        **{f"{name}_last": Max("at", filter=condition) for name, (condition, _) in limits.items()},
     )
     if not device and counts["pair_count"] < throttle.BY_NAME_AND_ADDRESS.free:
         del limits["name"]  # from many networks at once somebody else would keep this one waiting for ever

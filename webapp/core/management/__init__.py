@@ -1,0 +1,5 @@
+"""What `manage.py` can do for the whole installation.
+
+Modules:
+    commands: one module for each command.
+"""

@@ -61,6 +61,15 @@ class Heading:
     """Its id in the page."""
 
 
+@dataclass(frozen=True, slots=True)
+class Section:
+    """What a Markdown text says between one heading and the next."""
+
+    heading: Heading
+    text: str
+    """Its paragraphs, cells and code, without marks."""
+
+
 @lru_cache(maxsize=256)
 def render(text: str) -> SafeString:
     """Render Markdown with headings two levels down, so that a page keeps one h1 and its own h2."""
@@ -79,13 +88,29 @@ def render_file(text: str, file: MarkdownFile) -> SafeString:
 
 def list_headings(text: str) -> list[Heading]:
     """Return the headings of a Markdown text in their order."""
+    return [section.heading for section in list_sections(text)]
+
+
+def list_sections(text: str) -> list[Section]:
+    """Return the sections of a Markdown text in their order; what stands before the first heading belongs to none."""
     tokens = _PARSER.parse(text)
     _name_headings(tokens)
+    starts = [number for number, token in enumerate(tokens) if token.type == "heading_open"]
     return [
-        Heading(int(opening.tag[1]), _plain(content), str(opening.attrGet("id")))
-        for opening, content in pairwise(tokens)
-        if opening.type == "heading_open"
+        Section(
+            Heading(int(tokens[start].tag[1]), _plain(tokens[start + 1]), str(tokens[start].attrGet("id"))),
+            " ".join(_list_texts(tokens[start + 3 : end])),
+        )
+        for start, end in pairwise([*starts, len(tokens)])
     ]
+
+
+def _list_texts(tokens: Iterable[Token]) -> Iterator[str]:
+    for token in tokens:
+        if token.type == "inline":
+            yield _plain(token)
+        elif token.type == "fence":
+            yield token.content
 
 
 def _parse(text: str, *, lowered: int = 2) -> list[Token]:
@@ -126,7 +151,9 @@ def _name_headings(tokens: list[Token]) -> None:
 
 
 def _plain(content: Token) -> str:
-    return "".join(child.content for child in content.children or () if child.type in {"text", "code_inline"})
+    """Return the words without marks; where a line of the author ends, there is a space."""
+    kept = {"text", "code_inline", "softbreak", "hardbreak"}
+    return "".join(child.content or " " for child in content.children or () if child.type in kept)
 
 
 def _resolve(href: str, file: MarkdownFile) -> str:

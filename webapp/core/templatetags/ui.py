@@ -156,6 +156,44 @@ def empty_state(content: SafeString, icon_name: str, title: str, url: str = "", 
     return SafeString(render_to_string("components/empty_state.html", context))
 
 
+@register.simple_block_tag
+def page_head(content: SafeString, title: str, note: object = "", meta: str = "") -> SafeString:
+    """Begin a page: its name, a note in grey, a line about it; the block holds what can be done here."""
+    context = {"title": title, "note": note, "meta": meta, "actions": SafeString(content.strip())}
+    return SafeString(render_to_string("components/page_head.html", context))
+
+
+@register.simple_block_tag
+def table(content: SafeString, label: str, css: str = "") -> SafeString:
+    """Show a table that scrolls in a region of its own; the block holds its caption, its head and its rows."""
+    return SafeString(render_to_string("components/table.html", {"label": label, "css": css, "rows": content}))
+
+
+@register.simple_block_tag
+def dialog(content: SafeString, id: str, title: str) -> SafeString:
+    """Prepare a dialog that a button with `data-dialog` opens; the block holds its body or its form."""
+    return SafeString(render_to_string("components/dialog.html", {"id": id, "title": title, "body": content}))
+
+
+@register.simple_tag(takes_context=True)
+def post_button(
+    context: template.Context,
+    url: str,
+    text: str,
+    icon: str = "",
+    kind: str = "",
+    css: str = "",
+    label: str = "",
+    fields: Iterable[tuple[str, object]] = (),
+    **more: object,
+) -> SafeString:
+    """Show a button that posts `fields` and what else is named, but for names that stand for nothing."""
+    sent = [*fields, *((name, value) for name, value in more.items() if value not in (None, ""))]
+    shown: dict[str, object] = {"url": url, "text": text, "icon_name": icon, "kind": kind, "css": css, "label": label}
+    shown |= {"fields": sent, "csrf_token": context.get("csrf_token")}
+    return SafeString(render_to_string("components/post_button.html", shown))
+
+
 @register.simple_tag
 def avatar(name: str, size: str = "") -> SafeString:
     """Show the initial of a user or group in a colour that stays the same; size: sm, lg or nothing."""
@@ -294,7 +332,7 @@ def value(cell: object, limit: int = LONG_TEXT) -> SafeString:
 
 
 def _value_html(cell: object, limit: int) -> str:
-    """The same as plain text of HTML: a page holds thousands of cells, and this is where their time goes."""
+    """Write the same as plain text of HTML: a page holds thousands of cells, and this is where their time goes."""
     if cell is None:
         return '<span class="null">null</span>'
     if isinstance(cell, bool):
@@ -403,7 +441,7 @@ def as_id(number: int, name: str) -> str:
 
 @register.filter
 def is_number(kind: object) -> bool:
-    """Whether a column of this Iceberg type is set flush right."""
+    """Return whether a column of this Iceberg type is set flush right."""
     return str(kind).split("(")[0] in {"int", "long", "float", "double", "decimal"}
 
 

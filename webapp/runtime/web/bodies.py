@@ -112,7 +112,7 @@ class Incoming:
         return self.declared is not None and self.declared > self.limit
 
     async def read(self) -> bytes:
-        """The next piece; empty at the end.
+        """Read the next piece; empty at the end.
 
         Raises:
             TooLarge: more than the limit.
@@ -136,7 +136,7 @@ class Incoming:
             raise TooLarge(message)
 
     async def read_head(self) -> bytes:
-        """What anybody may send: all of a short body; of one that is longer, or announced to be, its start."""
+        """Read what anybody may send: all of a short body; of one that is longer, or announced to be, its start."""
         head = bytearray()
         if self.declared is None or self.declared <= UNKNOWN_BYTES:
             while len(head) <= UNKNOWN_BYTES and (piece := await self.read()):
@@ -166,7 +166,7 @@ class Incoming:
     async def _take(self) -> bytes:
         message = await self._receive()
         if message["type"] == "http.disconnect":
-            # The end of a whole body is told by its last piece, with or without a length.
+            # The last piece of a whole body marks its end, with or without a length.
             self.is_over = True
             raise SenderGone
         self.is_over = not message.get("more_body", False)

@@ -84,7 +84,7 @@ class _Answer:
         self.is_over = True
 
     def take(self) -> bytes:
-        """The part that is made."""
+        """Take the part that is made."""
         part = b"".join(self._ready)
         self._ready.clear()
         return part
@@ -97,7 +97,7 @@ class _Answer:
 
 
 def build_environ(scope: Scope, body: BinaryIO | Draining, length: int) -> dict[str, Any]:
-    """The WSGI environment of a request whose body is complete."""
+    """Return the WSGI environment of a request whose body is complete."""
     server, port = scope.get("server") or ("localhost", 80)
     client = scope.get("client") or ("", 0)
     environ: dict[str, Any] = {

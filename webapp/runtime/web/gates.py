@@ -1,4 +1,4 @@
-"""A pool of threads behind a queue of bounded length: who would wait too long is told so at once."""
+"""A pool of threads behind a queue of bounded length: who would wait too long is refused at once."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class _Waiting:
         return not self._work
 
     def take(self) -> Callable[[], Any] | None:
-        """The work, once; None where it was taken before."""
+        """Take the work, once; None where it was taken before."""
         try:
             return self._work.pop()
         except IndexError:
@@ -103,7 +103,7 @@ class Gate:
             self._inside -= 1
 
     def is_stuck(self) -> bool:
-        """Whether every thread has been in one and the same call for longer than any should take.
+        """Return whether every thread has been in one and the same call for longer than any should take.
 
         A gate that is only busy begins one call after the other.
         """

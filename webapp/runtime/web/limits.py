@@ -25,7 +25,7 @@ def takes_body(size: int) -> Callable[[View], View]:
 
 
 def find_body_limit(path: str) -> int:
-    """The bytes that a request to a path may carry.
+    """Return how many bytes a request to a path may carry.
 
     Raises:
         NotFound: no view has this path.

@@ -122,7 +122,7 @@ def _list_connections(port: int) -> Iterator[_Connection]:
 
 
 def _describe(descriptor: int, port: int) -> _Connection | None:
-    """A connection that came to the port; None for all that this process has opened itself, and for listeners."""
+    """Describe a connection that came to the port; None for listeners, and for what this process has opened itself."""
     end = socket.socket(fileno=descriptor)
     try:
         if end.family not in (socket.AF_INET, socket.AF_INET6) or end.getsockname()[1] != port:

@@ -18,11 +18,11 @@ class Proxies:
     """The proxies that an installation trusts."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        """Addresses or networks, such as `127.0.0.1` and `10.0.0.0/8`."""
+        """Trust addresses or networks, such as `127.0.0.1` and `10.0.0.0/8`."""
         self._networks: list[Network] = [ip_network(name, strict=False) for name in names]
 
     def unwrap(self, scope: Scope) -> Scope:
-        """The request as its first sender made it.
+        """Return the request as its first sender made it.
 
         What a trusted proxy says of address and scheme is kept: the last of each header's values, which is its own. What
         anybody else says of them is dropped.
@@ -38,7 +38,7 @@ class Proxies:
         return {**scope, "headers": headers, "client": client}
 
     def trusts(self, address: str) -> bool:
-        """Whether an address is a trusted proxy's."""
+        """Return whether an address is a trusted proxy's."""
         try:
             parsed = ip_address(address)
         except ValueError:
@@ -47,7 +47,7 @@ class Proxies:
         return any(parsed in network for network in self._networks)
 
     def _find_sender(self, headers: list[tuple[bytes, bytes]]) -> str | None:
-        """The nearest address that is no trusted proxy; what stands before it is only claimed."""
+        """Find the nearest address that is no trusted proxy; what stands before it is only claimed."""
         chain = ",".join(value.decode("latin-1") for name, value in headers if name == b"x-forwarded-for")
         sender = None
         for part in reversed(chain.split(",")):
@@ -63,7 +63,7 @@ class Proxies:
 
 
 def drop_underscores(scope: Scope) -> Scope:
-    """The request without headers whose names have an underscore, which WSGI cannot tell from a hyphen."""
+    """Return the request without headers whose names have an underscore, which WSGI cannot tell from a hyphen."""
     headers = [header for header in scope["headers"] if b"_" not in header[0]]
     return scope if len(headers) == len(scope["headers"]) else {**scope, "headers": headers}
 
@@ -74,7 +74,7 @@ def _own(headers: list[tuple[bytes, bytes]], name: bytes) -> list[tuple[bytes, b
 
 
 def read_base(headers: Mapping[str, str]) -> str:
-    """The address that a request came to, as its sender wrote it; the installation's own where that is no name of ours."""
+    """Return the address that a request came to, as its sender wrote it; the installation's own if that is not ours."""
     host = headers.get("host", "")
     domain, _port = split_domain_port(host)
     if not validate_host(domain, settings.ALLOWED_HOSTS):

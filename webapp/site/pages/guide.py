@@ -11,12 +11,14 @@ from django.conf import settings
 from django.urls import reverse
 
 from webapp.core.errors import NotFound
-from webapp.core.templatetags.markdown import Heading, MarkdownFile, list_headings, render_file
+from webapp.core.templatetags.markdown import Heading, MarkdownFile, Section, list_headings, list_sections, render_file
 from webapp.repositories.pages import colour_code
 
 FOLDER = Path(settings.BASE_DIR, "webapp", "site", "guide")
 CONTENTS = "README"
 """The file that lists the chapters, which a Git host shows with the folder."""
+EXCERPT = 180
+"""Signs of a found section that are shown."""
 DIAGRAM = re.compile(r"^```mermaid\n.*?^```\n", re.MULTILINE | re.DOTALL)
 """A Git host draws these; here the table below each says the same."""
 
@@ -40,6 +42,16 @@ class GuidePage:
     chapters: tuple[Chapter, ...]
     sections: tuple[Heading, ...]
     nav: str = "guide"
+
+
+@dataclass(frozen=True)
+class FoundSection:
+    """A section of the guide that has the words of a search."""
+
+    chapter: str
+    title: str
+    url: str
+    excerpt: str
 
 
 @lru_cache(maxsize=32)
@@ -66,6 +78,51 @@ def list_chapters() -> tuple[Chapter, ...]:
     names = [CONTENTS, *re.findall(r"\]\((\w+)\.md\)", _read(CONTENTS))]
     titles = {name: _read(name).partition("\n")[0].removeprefix("# ") for name in names}
     return tuple(Chapter(name, title, _find_url(f"{name}.md")) for name, title in titles.items())
+
+
+def find_sections(words: str, *, most: int) -> list[FoundSection]:
+    """Return the sections that have all of these words, those first that have them in their heading."""
+    wanted = words.lower().split()
+    found = [
+        (chapter, section)
+        for chapter, section in _list_all_sections()
+        if _has(wanted, f"{chapter.title} {section.heading.text} {section.text}")
+    ]
+    found.sort(key=lambda pair: not _has(wanted, f"{pair[0].title} {pair[1].heading.text}"))
+    return [
+        FoundSection(
+            chapter.title,
+            section.heading.text,
+            f"{chapter.url}#{section.heading.anchor}",
+            _cut_around(section.text, wanted),
+        )
+        for chapter, section in found[:most]
+    ]
+
+
+@lru_cache(maxsize=1)
+def _list_all_sections() -> tuple[tuple[Chapter, Section], ...]:
+    return tuple(
+        (chapter, section)
+        for chapter in list_chapters()
+        for section in list_sections(DIAGRAM.sub("", _read(chapter.name)))
+    )
+
+
+def _has(wanted: list[str], text: str) -> bool:
+    folded = text.lower()
+    return all(word in folded for word in wanted)
+
+
+def _cut_around(text: str, wanted: list[str]) -> str:
+    """Return a line of the text around the first of the words that it has, from the beginning of a word."""
+    folded = text.lower()
+    first = min((place for word in wanted if (place := folded.find(word)) >= 0), default=0)
+    start = text.rfind(" ", 0, max(0, first - EXCERPT // 3)) + 1
+    cut = text[start : start + EXCERPT]
+    if start + EXCERPT < len(text):
+        cut = f"{cut.rpartition(' ')[0]}…"
+    return f"…{cut}" if start else cut
 
 
 def _read(name: str) -> str:

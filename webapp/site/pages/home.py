@@ -24,6 +24,7 @@ from webapp.pulls.queries import waiting
 from webapp.pulls.rules.states import PullState
 from webapp.repositories import queries as repositories
 from webapp.repositories.models import Repository
+from webapp.site.pages import tour
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -117,14 +118,16 @@ class HomePage:
     running: list[RunningBuild]
     running_count: int
     repositories: list[RepositoryLine]
+    tour_url: str
+    """Where the tour of the demo begins, where the reader has not ended it."""
 
     @property
     def waiting(self) -> int:
-        """How many things wait for the reader, counted as in the head of every page."""
+        """How many things wait for the reader."""
         return self.review_count + self.failed_count
 
 
-def read_home(principal: Principal) -> HomePage:
+def read_home(principal: Principal, *, wants_tour: bool) -> HomePage:
     """Return what the home page shows: the newest of everything, each with the number of all."""
     reviews, failed = waiting.list_reviews(principal), waiting.list_failed_builds(principal)
     own = waiting.list_own(principal)
@@ -143,6 +146,7 @@ def read_home(principal: Principal) -> HomePage:
         running=_describe_running(list(running[:RUNNING])),
         running_count=running.count(),
         repositories=_list_repositories(principal),
+        tour_url=tour.offer_tour(principal) if wants_tour else "",
     )
 
 

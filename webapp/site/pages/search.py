@@ -1,4 +1,4 @@
-"""Search over everything that has a name."""
+"""Search over everything that has a name, and over the guide."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from webapp.datasets import queries as datasets
 from webapp.pulls.pages import lines
 from webapp.pulls.queries import lists as pulls
 from webapp.repositories import queries as repositories
+from webapp.site.pages import guide
 
 if TYPE_CHECKING:
     from webapp.builds.models import Build
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from webapp.repositories.models import Repository
 
 SHOWN = 20
+SECTIONS_SHOWN = 8
 BUILD = re.compile(r"^(?:build\s*)?(\d+)$", re.IGNORECASE)
 
 
@@ -34,19 +36,21 @@ class SearchPage:
     repositories: list[Repository]
     pulls: list[lines.PullLine]
     builds: list[Build]
+    sections: list[guide.FoundSection]
     jump: str = ""
 
     @property
     def total(self) -> int:
         """How much was found."""
-        return len(self.datasets) + len(self.repositories) + len(self.pulls) + len(self.builds)
+        named = len(self.datasets) + len(self.repositories) + len(self.pulls) + len(self.builds)
+        return named + len(self.sections)
 
 
 def search(principal: Principal, q: str) -> SearchPage:
-    """Find what has these words in its name."""
+    """Find what has these words in its name, and what the guide says of them."""
     words = q.strip()
     if not words:
-        return SearchPage("", "", [], [], [], [])
+        return SearchPage("", "", [], [], [], [], [])
     found_datasets = list(datasets.list_datasets(principal, datasets.DatasetFilter(q=words))[:SHOWN])
     found_repositories = list(repositories.list_repositories(principal).filter(name__icontains=words)[:SHOWN])
     return SearchPage(
@@ -56,6 +60,7 @@ def search(principal: Principal, q: str) -> SearchPage:
         repositories=found_repositories,
         pulls=_find_pulls(principal, words),
         builds=_find_builds(principal, words),
+        sections=guide.find_sections(words, most=SECTIONS_SHOWN),
         jump=_find_exact(words, found_datasets, found_repositories),
     )
 

@@ -9,18 +9,10 @@ from webapp.builds.models import Build
 from webapp.builds.rules.states import BUILD_UNFINISHED
 from webapp.datasets import queries as datasets
 from webapp.pulls.models import PullRequest
-from webapp.pulls.queries import waiting
 from webapp.pulls.rules.states import PullState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from webapp.core.principals import Principal
-
-
-def count_waiting(principal: Principal) -> int:
-    """Count the reviews that the reader could give and their newest builds that failed, as far as pages say a number."""
-    return sum(map(waiting.count_at_most, (waiting.list_reviews(principal), waiting.list_failed_builds(principal))))
 
 
 def count_repository(name: str) -> Mapping[str, int]:

@@ -6,10 +6,26 @@ from datetime import timedelta
 from types import SimpleNamespace as Made
 from typing import Any
 
+from django import forms
+
 from webapp.comparisons.diffs.schema import diff_schemas
 from webapp.core import clock
 from webapp.core.moves import list_nouns
 from webapp.git.diff import FileDiff, Hunk, Line, Span
+
+
+class ExampleForm(forms.Form):
+    """A field of each kind."""
+
+    name = forms.CharField(help_text="Letters, digits and hyphens.")
+    role = forms.ChoiceField(choices=[("reader", "Reader"), ("writer", "Writer")])
+    description = forms.CharField(widget=forms.Textarea, required=False)
+    is_open = forms.BooleanField(label="Everybody may read it", required=False)
+
+    def clean(self) -> None:
+        """Refuse all of it, so that the errors of a whole form are seen."""
+        super().clean()
+        self.add_error(None, "The two do not go together.")
 
 
 def read_guide() -> dict[str, Any]:
@@ -25,7 +41,14 @@ def read_guide() -> dict[str, Any]:
         "verdict": _verdict(),
         "events": _events(now),
         "merge": _merge(),
-        "file": _file(),
+        "remark": _remark(now),
+        "statuses": ["added", "deleted", "renamed", "modified"],
+        "viewings": [Made(place="a", content="1", is_viewed=False), Made(place="b", content="1", is_viewed=True)],
+        "names": ["master", "feature/late"],
+        "right": ExampleForm(auto_id="right-%s"),
+        "wrong": ExampleForm({"role": "owner"}, auto_id="wrong-%s"),
+        "file": _file("pipelines/clean.py"),
+        "split_file": _file("pipelines/late.py"),
         "schema": _schema(),
         "rows": _rows(),
         "chart": _chart(),
@@ -89,6 +112,18 @@ def _events(now: Any) -> list[Made]:
     ]  # fmt: skip
 
 
+def _remark(now: Any) -> Made:
+    def say(number: int, author: str, body: str, **more: Any) -> Made:
+        about = {"repository": "nyc", "pull": 12, "at": now, "where": "", "quoted": "", "is_outdated": False}
+        state: dict[str, Any] = {"resolved_by": "", "edited_at": None, "deleted_by": "", "replies": []}
+        rights = {"may_resolve": True, "may_edit": True, "may_delete": True}
+        return Made(id=number, thread=1, author=author, body=body, **{**about, **state, **rights, **more})
+
+    replies = [say(2, "mira", "Because `0` is a value.", edited_at=now), say(3, "olek", "", deleted_by="olek")]
+    quoted = "    return flights.mark()"
+    return say(1, "ines", "Why **not** drop them?", where="line 2", quoted=quoted, is_outdated=True, replies=replies)
+
+
 def _merge() -> Made:
     return Made(
         tone="bad",
@@ -104,14 +139,14 @@ def _merge() -> Made:
     )  # fmt: skip
 
 
-def _file() -> FileDiff:
+def _file(path: str) -> FileDiff:
     lines = (
         Line("context", 1, 1, "def clean(flights):", (Span("def", "k"), Span(" "), Span("clean", "nf"), Span("(flights):"))),
         Line("deleted", 2, None, "    return flights.drop_null()", (Span("    return flights."), Span("drop_null", "", marked=True), Span("()"))),
         Line("added", None, 2, "    return flights.mark()", (Span("    return flights."), Span("mark", "", marked=True), Span("()"))),
     )  # fmt: skip
     hunk = Hunk(1, 2, 1, 2, "pipelines", lines)
-    return FileDiff("pipelines/clean.py", "pipelines/clean.py", "modified", 0, 0, "", "", False, 1, 1, (hunk,))
+    return FileDiff(path, path, "modified", 0, 0, "", "", False, 1, 1, (hunk,))
 
 
 def _schema() -> Any:

@@ -1,4 +1,4 @@
-"""What pages of other apps say of pull requests: the reader's inbox, the tabs of a repository, that of a branch."""
+"""What the frame of every page says: how much is unread, the tabs of a repository, that of a branch, the tour."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any
 
 from django import template
 
-from webapp.pulls.queries.waiting import MOST_COUNTED
-from webapp.site.pages import shell
+from webapp.notices.queries.inbox import MOST_COUNTED, count_unread
+from webapp.site.pages import shell, tour
 
 register = template.Library()
 
 
 @register.simple_tag(takes_context=True)
 def inbox_count(context: Mapping[str, Any]) -> int:
-    """Return how many things wait for the reader."""
+    """Return how much of what the reader is told is unread."""
     principal = getattr(context.get("request"), "principal", None)
-    return shell.count_waiting(principal) if principal is not None else 0
+    return count_unread(principal) if principal is not None else 0
 
 
 @register.simple_tag(takes_context=True)
@@ -25,6 +25,13 @@ def repo_counts(context: Mapping[str, Any], name: str) -> Mapping[str, int]:
     """Return the counts beside the tabs of a repository."""
     principal = getattr(context.get("request"), "principal", None)
     return shell.count_repository(name) if principal is not None else {}
+
+
+@register.simple_tag(takes_context=True)
+def tour_step(context: Mapping[str, Any]) -> tour.TourStep | None:
+    """Return the step of the tour that the address asks for."""
+    request = context.get("request")
+    return tour.read_step(request.GET.get(tour.PARAMETER, "")) if request is not None else None
 
 
 @register.simple_tag

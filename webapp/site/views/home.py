@@ -11,6 +11,7 @@ from webapp.core import pages
 from webapp.runtime import health
 from webapp.site.pages import home as home_page
 from webapp.site.pages import search as search_page
+from webapp.site.pages.tour import ENDED
 
 
 @require_safe
@@ -18,7 +19,8 @@ def show_home(request: HttpRequest) -> HttpResponse:
     """Show what waits for the reader."""
     if not request.user.is_authenticated:
         return redirect("login")
-    return pages.render(request, "site/home.html", home_page.read_home(signed_in(request)))
+    page = home_page.read_home(signed_in(request), wants_tour=ENDED not in request.COOKIES)
+    return pages.render(request, "site/home.html", page)
 
 
 @require_safe

@@ -1,0 +1,5 @@
+"""Commands for accounts.
+
+Modules:
+    prepare_admin: the first user, with a password that the installation's owner can read.
+"""

@@ -51,7 +51,7 @@ class Command(BaseCommand):
 
 
 def _find_node() -> tuple[list[str], dict[str, str]]:
-    """How npm is called and in which environment; installs Node.js from its wheel where there is none or an old one."""
+    """Return how to call npm and in which environment; install Node.js from its wheel if there is none or an old one."""
     environment = dict(os.environ)
     npm = shutil.which("npm", path=environment["PATH"])
     if npm is not None and _read_major(environment) >= OLDEST:

