@@ -21,6 +21,7 @@ CALLED_BY_NAME = {
         "clean_checks",
         "clean_groups",
         "clean_paths",
+        "clean_shape",
         "urlpatterns",
         "handler404",
         "handler500",

@@ -33,7 +33,7 @@ RUN = {
 """Chapters with blocks in these languages, each of which a test runs; one without a language is a drawing."""
 STEP = re.compile(r"^\d+\. `([\w/]+\.(?:py|html))`: (.*?)(?=^\d+\. |\n\n|\Z)", re.MULTILINE | re.DOTALL)
 NAMED = re.compile(r"`(\w+)\(\)`")
-MOST_STEPS = 16
+MOST_STEPS = 15
 NOT_FOR_PEOPLE = {"TRIBUTARY_SPARK_FOLDER", "TRIBUTARY_SPARK_OPENER", "TRIBUTARY_S3_KEYS"}
 """What one process of an installation tells another."""
 
@@ -102,8 +102,18 @@ def test_every_command_that_documents_name_is_there() -> None:
         assert {name for name in re.findall(r"manage\.py (\w+)", text)} <= programs, document
 
 
+def test_every_decision_has_a_number_of_its_own_which_its_title_says() -> None:
+    decisions = sorted((ROOT / "webapp" / "decisions").glob("*.md"))
+    named = [int(path.name.partition("-")[0]) for path in decisions]
+    titled = [int(path.read_text().removeprefix("# ").partition(".")[0]) for path in decisions]
+
+    assert named == titled
+    assert len(set(named)) == len(named)
+
+
 def test_files_of_a_pipeline_are_read() -> None:
-    ((_, pipeline),) = [block for block in list_blocks(read_chapter("transforms")) if block[0] == "toml"]
+    blocks = list_blocks(read_chapter("transforms", "A pipeline repository"))
+    ((_, pipeline),) = [block for block in blocks if block[0] == "toml"]
     assert read_folders(pipeline.encode()) == ("nyc",)
     assert tomllib.loads(pipeline)["pipeline"]["packages"] == ["pipelines"]
 

@@ -37,9 +37,23 @@ def test_icons_that_templates_name_exist() -> None:
 def test_tokens_that_styles_name_exist() -> None:
     tokens = "".join(path.read_text() for path in (MODULES / "@primer/primitives/dist/css").rglob("*.css"))
     known = set(re.findall(r"(--[\w-]+)\s*:", tokens)) | NATIVE
-    sources = [*(ROOT / "static/css").glob("*.css"), *(ROOT / "static/js").rglob("*.js")]
+    sources = [*(ROOT / "static/css").rglob("*.css"), *(ROOT / "static/js").rglob("*.js")]
     used = {name for path in sources for name in re.findall(r"var\((--[\w-]+)", path.read_text())}
     assert sorted(used - known) == []
+
+
+def test_every_style_is_in_a_layer_and_none_is_shouted() -> None:
+    """Layers decide what wins; a rule outside of them, or an important one, would win over all of them."""
+    folder = ROOT / "static/css"
+    texts = {path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*.css")}
+    rules = re.sub(r"/\*.*?\*/", "", texts.pop("app.css"), flags=re.DOTALL)
+    imports = re.findall(r'^@import "(?:\./)?([\w/]+\.css)" layer\((\w+)\);$', rules, flags=re.MULTILINE)
+    layers = re.findall(r"^@layer ([\w, ]+);$", rules, flags=re.MULTILINE)
+
+    assert {name for name, _layer in imports} == {"tokens.css", *texts}
+    assert ", ".join(dict.fromkeys(layer for _name, layer in imports)) == layers[0]
+    assert len(rules.split(";")) - 1 == len(imports) + len(layers), "a rule stands outside of the layers"
+    assert [name for name, text in texts.items() if "!important" in text] == []
 
 
 def test_packages_are_pinned_and_the_lock_holds_hashes_only() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -86,3 +87,56 @@ def test_keys_of_a_repository(page: Page) -> None:
     expect(page.get_by_label("Find a branch")).to_be_focused()
     page.keyboard.press("Escape")
     expect(page.get_by_label("Find a branch")).to_be_hidden()
+
+
+def test_a_cell_is_changed_and_no_other_byte(page: Page, installation: Installation) -> None:
+    token, branch = installation.make_token(), "editing/cells"
+    text = '\ufeffcode,name,note\nUA,"United, Inc.",\nAA,American,"says ""hi"""\nB6,JetBlue'
+    _post(installation, token, "/repositories/nyc/branches", {"name": branch, "start_point": "master"})
+    change = {"path": "seeds/nyc/codes.csv", "content": text}
+    body = {"branch": branch, "message": "Seed", "changes": [change]}
+    _post(installation, token, "/repositories/nyc/commits", body)
+    page.goto(f"/r/nyc/edit/{branch}/seeds/nyc/codes.csv")
+    expect(page.get_by_label("name of row 1")).to_have_value("United, Inc.")
+    expect(page.locator(".csv__odd")).to_have_count(1)
+    page.get_by_label("note of row 1").fill('big, "old"')
+    page.get_by_label("note of row 1").press("Enter")
+    expect(page.get_by_label("note of row 2")).to_be_focused()
+    page.get_by_role("searchbox", name="Find rows").fill("amer")
+    expect(page.get_by_text("1 of 3 rows")).to_be_visible()
+    page.get_by_label("name of row 2").fill("American Airlines")
+    page.get_by_role("button", name="Add a row").click()
+    page.keyboard.type("DL")
+    changed = (
+        '\ufeffcode,name,note\nUA,"United, Inc.","big, ""old"""\nAA,American Airlines,"says ""hi"""\nB6,JetBlue\nDL,,\n'
+    )
+    expect(page.locator("code-editor textarea")).to_have_value(changed)
+    page.get_by_role("tab", name="Text").click()
+    page.locator("code-editor .cm-content").click()
+    page.keyboard.press("Control+End")
+    page.keyboard.type("F9,Frontier,")
+    page.get_by_role("tab", name="Rows").click()
+    page.get_by_role("searchbox", name="Find rows").fill("")
+    expect(page.get_by_label("name of row 5")).to_have_value("Frontier")
+    page.get_by_role("button", name="Remove row 4").click()
+    page.get_by_role("button", name="Commit").click()
+    expect(page.get_by_text(f"to {branch}.")).to_be_visible()
+    raw = page.request.get(f"/r/nyc/raw/{branch}/seeds/nyc/codes.csv").body().decode()
+    assert raw == changed.replace("DL,,\n", "F9,Frontier,")
+
+
+def test_paths_and_columns_are_offered_between_quotes(page: Page) -> None:
+    page.goto("/r/nyc/edit/master/pipelines/clean.py")
+    page.locator("code-editor .cm-content").click()
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text('daily = TableInput("/nyc/delays/daily")\nother = ')
+    page.keyboard.type('"/nyc/del')
+    offered = page.locator("code-editor .cm-tooltip-autocomplete li")
+    expect(offered.filter(has_text="/nyc/delays/daily")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("End")
+    page.keyboard.insert_text("\ncolumn = ")
+    page.keyboard.type('"carr')
+    expect(offered.filter(has_text="carrier").first).to_be_visible()
+    page.keyboard.press("Enter")
+    expect(page.locator("code-editor textarea")).to_have_value(re.compile(r'column = "carrier'))

@@ -88,6 +88,32 @@ def test_a_click_on_a_cell_takes_a_remark_there(open_page: Callable[..., Page]) 
     expect(page.locator("tr[data-key]:has(+ tr.talk)")).to_have_count(1)
 
 
+def test_a_plus_in_a_cell_and_a_key_open_the_form_where_the_pointer_is(open_page: Callable[..., Page]) -> None:
+    page = open_page(f"{PULL}/data?dataset=/nyc/delays/daily", who="olek")
+    row = page.locator("tr[data-key]").nth(2)
+    row.locator("td.chg").first.hover()
+    page.get_by_role("button", name="+").click()
+    form = page.locator("tr.talk--say form")
+    expect(form.get_by_role("textbox", name="Text").or_(form.locator("textarea"))).to_be_focused()
+    expect(form.locator("[name='key.carrier']")).to_have_value(row.locator("th.key").nth(1).inner_text())
+    expect(form.locator("select")).not_to_have_value("")
+    page.keyboard.type("c is a letter here")
+    page.mouse.move(0, 0)
+    page.locator("tr[data-key]").first.focus()
+    page.keyboard.press("j")
+    page.keyboard.press("c")
+    expect(page.locator("tr[data-key]:nth-child(2) + tr.talk--say")).to_be_visible()
+    expect(form.locator("select")).to_have_value("")
+    page.goto(f"{PULL}/code")
+    page.keyboard.press("j")
+    page.keyboard.press("c")
+    expect(page.locator("tr.talk--say textarea")).to_be_focused()
+    page.locator("h1").click()
+    page.keyboard.press("g")
+    page.keyboard.press("c")
+    expect(page).to_have_url(re.compile("/code$"))
+
+
 def test_a_viewed_file_folds(open_page: Callable[..., Page]) -> None:
     page = open_page(f"{PULL}/code", who="olek")
     files = page.locator("input[data-viewed]").count()

@@ -12,7 +12,8 @@ from urllib.parse import quote
 from webapp.catalog.rules import commits, lens
 from webapp.catalog.rules.branch_properties import MASTER
 from webapp.catalog.rules.commits import CommitRequest, CreateRequest
-from webapp.catalog.rules.metadata import Metadata, current_snapshot_id, schema_of
+from webapp.catalog.rules.iceberg import Metadata
+from webapp.catalog.rules.metadata import current_snapshot_id, schema_of
 
 LOCATION = "file:///warehouse/shop/orders-00000000"
 NOW = 1_790_000_000_000

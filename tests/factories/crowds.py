@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import socket
 from collections.abc import Callable, Iterator
@@ -63,3 +64,10 @@ def count_threads(pid: int) -> int:
     """Return the number of threads of a process and those below it."""
     pids = [pid, *(process.pid for process in list_descendants(pid))]
     return sum(len(os.listdir(f"/proc/{number}/task")) for number in pids)
+
+
+def read_peak_mib(pid: int) -> float:
+    """The most that a process, or one below it, ever had in memory."""
+    pids = [pid, *(process.pid for process in list_descendants(pid))]
+    sizes = [re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{number}/status").read_text()) for number in pids]
+    return max(int(size[1]) for size in sizes if size) / 1024

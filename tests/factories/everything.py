@@ -24,6 +24,7 @@ from webapp.datasets.services import create_branch, delete_branch, open_transact
 from webapp.pulls.models import PullDataset
 from webapp.pulls.services import add_comment, edit_comment, open_pull
 from webapp.repositories.services import add_webhook, report_status
+from webapp.sql.models import Query
 
 ROLES = ("nobody", "reader", "writer", "maintainer", "admin")
 NO_PAGES = ("api/", "git/", "^iceberg", "events/", "static/")
@@ -42,6 +43,7 @@ BODIES: dict[str, Any] = {
     f"POST {PREFIX}/datasets": {"path": "/new-folder/new"},
     f"POST {PREFIX}/groups": {"name": "g", "users": []},
     f"POST {PREFIX}/users": {"username": "somebody", "password": "a-long-enough-secret"},
+    f"POST {PREFIX}/notifications/mark": {"state": "read"},
     f"POST {DATASET}/branches": {"name": "more", "parent": "master"},
     f"POST {DATASET}/compare": {"from": "master", "to": "master"},
     f"POST {DATASET}/transactions": {"branch": "fix", "type": "APPEND"},
@@ -51,6 +53,7 @@ BODIES: dict[str, Any] = {
     f"POST {REPOSITORY}/members": {"user": "a-nobody", "role": "reader"},
     f"POST {REPOSITORY}/protections": {"branch": "fix"},
     f"POST {REPOSITORY}/pulls": {"title": "t", "source": "fix", "target": "master"},
+    f"POST {REPOSITORY}/queries": {"branch": "fix", "sql": 'SELECT * FROM "/shop/raw"'},
     f"POST {REPOSITORY}/webhooks": {"url": "https://example.org/h", "events": ["push"]},
     f"POST {PULL}/comments": {"body": "b"},
     f"PATCH {PULL}/comments/{{comment_id}}": {"resolved": True},
@@ -109,6 +112,7 @@ def make_world() -> World:
     create_branch(dataset=dataset, name="old", parent="master", by=maker)
     delete_branch(dataset=dataset, name="old", by=maker)
     webhook = add_webhook(repository=repository, url="https://example.org/hook", events=["push"], secret="", by=maker)
+    query = Query.objects.create(repository=repository, by=shop.user, branch="fix", sql="SELECT 1")
     users = {role: User.objects.create_user(f"a-{role}", is_superuser=role == "admin") for role in ROLES}
     for role in ROLES[1:4]:
         grant_role(repository="shop", user=users[role], role=role, by=None)
@@ -119,8 +123,8 @@ def make_world() -> World:
             "number": pull.number, "webhook": webhook.pk, "dataset_id": dataset.pk, "build_id": build.pk,
             "job_id": Job.objects.filter(build=build).values_list("pk", flat=True).get(),
             "transaction": opened.pk, "token_id": 0, "name": "shop", "comment_id": comment.pk,
-            "deleted_id": list_deleted_branches(dataset)[0].pk,
-            "rest": "master/pipeline.toml", "own_branch": "fix", "draft": "none",
+            "query_id": query.pk, "deleted_id": list_deleted_branches(dataset)[0].pk,
+            "rest": "master/pipeline.toml", "own_branch": "fix", "draft": "none", "notification": 0,
         },
     )  # fmt: skip
     for role, scope in itertools.product(ROLES, ("", *SCOPES)):
@@ -143,6 +147,11 @@ def write_rows(user: User, table: str) -> None:
     client.append(rows)
 
 
+def write_route(route: str) -> str:
+    """Return a route of Django's as an address with the names of what it takes."""
+    return "/" + re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", route)
+
+
 def list_pages(found: Any = None, prefix: str = "") -> Iterator[str]:
     """Every address of a page, as Django writes it."""
     for pattern in (found or get_resolver()).url_patterns:
@@ -150,7 +159,7 @@ def list_pages(found: Any = None, prefix: str = "") -> Iterator[str]:
         if isinstance(pattern, URLResolver):
             yield from list_pages(pattern, address)
         elif isinstance(pattern, URLPattern) and not address.startswith(NO_PAGES):
-            yield "/" + re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", address)
+            yield write_route(address)
 
 
 def list_operations() -> list[tuple[str, str]]:

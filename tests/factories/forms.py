@@ -21,6 +21,7 @@ from webapp.builds.runner.paths import uploads_folder
 from webapp.core import clock
 from webapp.datasets.queries import get_dataset, list_deleted_branches, list_transactions
 from webapp.git.values import Change, Person
+from webapp.notices.rules.facts import Reason
 from webapp.pulls.models import Comment, Merge
 from webapp.repositories.models import Repository
 from webapp.repositories.queries import get_head
@@ -56,6 +57,8 @@ def list_forms(world: World) -> Iterator[Form]:
     yield from list_build_forms(world)
     yield from list_repository_forms()
     yield from list_pull_forms(world)
+    yield Form("/r/shop/sql", {"branch": "master", "sql": "SELECT * FROM raw"}, "run_query", "shop")
+    yield Form(f"/r/shop/sql/{world.values['query_id']}/cancel", {}, "cancel_query", "shop")
     yield Form("/r/shop/settings/delete", {"name": "shop"}, "delete_repository", "shop")
 
 
@@ -70,6 +73,9 @@ def list_account_forms(world: World) -> Iterator[Form]:
     changed = {"current": PASSWORD, "password": f"{PASSWORD}-new", "repeated": f"{PASSWORD}-new"}
     yield Form("/settings/password", changed, "set_password", "mira", by="mira")
     yield Form("/settings", DAY, "set_preferences", "mira", by="mira")
+    wishes = {reason.value: reason.channel for reason in Reason}
+    yield Form("/settings/notifications", wishes, "set_notifications", "mira", by="mira")
+    yield Form("/inbox/mark", {"all": "1", "state": "read"}, "mark_notifications", "mira", by="mira")
     token = world.own_token["admin"]
     yield Form("/settings/tokens", {"name": "notebook", "days": "7"}, "create_token", "notebook", by="mira")
     yield Form(f"/settings/tokens/{token}/revoke", {}, "revoke_token", Token.objects.get(pk=token).name)
@@ -78,6 +84,7 @@ def list_account_forms(world: World) -> Iterator[Form]:
 
 def list_repository_forms() -> Iterator[Form]:
     here, file = "/r/shop", "fix/notes.md"
+    yield Form(f"{here}/watch", {"watch": "1"}, "watch", "shop")
     yield Form("/repositories/new", {"name": "second", "template": "empty"}, "create_repository", "second")
     yield Form(f"{here}/settings", {"form": "description", "description": "New"}, "update_repository", "shop")
     member = {"form": "member", "member-user": "mira", "member-role": "writer"}
@@ -86,7 +93,12 @@ def list_repository_forms() -> Iterator[Form]:
     rules = {"form": "protection", "protection-branch": "release", "protection-approvals": "2"}
     yield Form(f"{here}/settings", rules, "set_protection", "shop")
     yield Form(f"{here}/settings/protections/remove", {"branch": "master"}, "remove_protection", "shop")
-    hook = {"form": "webhook", "webhook-url": "https://example.org/other", "webhook-events": ["push"]}
+    hook = {
+        "form": "webhook",
+        "webhook-url": "https://example.org/other",
+        "webhook-events": ["push"],
+        "webhook-shape": "slack",
+    }
     yield Form(f"{here}/settings", hook, "add_webhook", "shop")
     yield Form(f"{here}/settings/webhooks/remove", {}, "remove_webhook", "shop", prepare=find_webhook)
     commit = {"message": "Say more", "target": "direct", "content": "b\n"}
@@ -117,6 +129,7 @@ def list_dataset_forms(world: World) -> Iterator[Form]:
     def find_open() -> dict[str, Any]:
         return {"transaction": list_transactions(get_dataset(by, number), branch="side")[0].pk}
 
+    yield Form(f"{here}/watch", {}, "unwatch", "/shop/raw")
     yield Form("/datasets/new", {"path": "/shop/fresh"}, "create_dataset", "/shop/fresh")
     yield Form(f"{here}/branches", {"name": "side"}, "create_dataset_branch", "/shop/raw@side")
     yield Form(f"{here}/branches/delete", {"name": "side"}, "delete_dataset_branch", "/shop/raw@side")
@@ -221,7 +234,11 @@ def send(form: Form) -> Any:
     return client.post(address + form.query, {**form.fields, **form.prepare()})
 
 
+KEPT_IN_BROWSERS = {"tour-end"}
+"""Forms whose act is a cookie: the installation keeps nothing of it."""
+
+
 def list_form_names(world: World) -> set[str]:
     """The pages that take POST, by their names: nobody who is signed out changes anything, so all can be asked."""
     addresses = [world.address(path) for path in list_pages()]
-    return {name_of(path) for path in addresses if Client().post(path).status_code != 405}
+    return {name_of(path) for path in addresses if Client().post(path).status_code != 405} - KEPT_IN_BROWSERS

@@ -26,9 +26,12 @@ from webapp.builds.models import Build, Job, JobInput, JobOutput, PublishedInput
 from webapp.core import clock
 from webapp.datasets.models import Dataset, DatasetBranch, Transaction
 from webapp.git.values import Change
+from webapp.notices.models import Notification
 from webapp.pulls.models import Comment, PullDataset, PullRequest, Review, TimelineEvent
 from webapp.repositories import services
 from webapp.repositories.models import Publication, Repository
+from webapp.sql import models as sql
+from webapp.sql.rules.states import QueryState
 
 if TYPE_CHECKING:
     from webapp.git.repository import GitRepository
@@ -62,6 +65,8 @@ class Size:
     """Of the one large build."""
     audit: int
     """Entries of the audit log."""
+    queries: int
+    """Of the reader."""
 
 
 SMALL = Size(
@@ -76,6 +81,7 @@ SMALL = Size(
     comments=5,
     build_jobs=6,
     audit=120,
+    queries=3,
 )
 """So small that nothing has a second page but what a page describes one by one, such as the reader's own pull requests."""
 MEDIUM = Size(
@@ -90,6 +96,7 @@ MEDIUM = Size(
     comments=200,
     build_jobs=400,
     audit=2_000,
+    queries=500,
 )
 """Large enough that every list has more than a page, and still cheap to write in `make test`."""
 BIG = Size(
@@ -104,6 +111,7 @@ BIG = Size(
     comments=1_000,
     build_jobs=2_000,
     audit=100_000,
+    queries=20_000,
 )
 
 
@@ -117,6 +125,7 @@ class Large:
     dataset: Dataset
     build: Build
     pull: PullRequest
+    query: sql.Query
 
     @property
     def pages(self) -> dict[str, str]:
@@ -149,8 +158,12 @@ class Large:
             "its lineage": f"{dataset}?tab=lineage",
             "its comparisons": f"{dataset}?tab=compare",
             "new dataset": "/datasets/new",
+            "SQL": f"/r/{name}/sql",
+            "a query": f"/r/{name}/sql/{self.query.pk}",
             "my settings": "/settings",
+            "my notifications": "/settings/notifications",
             "my tokens": "/settings/tokens",
+            "inbox": "/inbox?state=all",
             "upload": "/upload",
             "builds": "/builds",
             "builds of a repository": f"/r/{name}/builds",
@@ -185,6 +198,7 @@ class Large:
             "branches of a picker": f"/r/{name}/branches/options?view=tree&find=change",
             "branches of a select": f"/r/{name}/branches/options?view=select&find=change",
             "branches to build on": f"{new_build}&fragment=branches&find=change",
+            "branches to query": f"/r/{name}/sql?fragment=branches&find=change",
             "datasets to build": f"{new_build}&fragment=targets&q=s0",
             "plan of a build": f"{new_build}&downstream=1&target=/{name}/s00000",
             "progress of a build": f"/builds/{self.build.pk}?fragment=live",
@@ -202,6 +216,11 @@ class Large:
             "audit log": "/settings/audit",
             "users": "/settings/users",
             "a user": f"/settings/users/{self.reader.username}",
+            "REST: audit log": f"/api/v1/audit?limit={LISTED}",
+            "REST: users": f"/api/v1/users?limit={LISTED}",
+            "REST: groups": f"/api/v1/groups?limit={LISTED}",
+            "REST: tokens of a user": f"/api/v1/users/{self.reader.username}/tokens?limit={LISTED}",
+            "REST: webhooks": f"/api/v1/repositories/{self.repository.name}/webhooks?limit={LISTED}",
         }
 
     @property
@@ -211,6 +230,7 @@ class Large:
         repository, dataset = f"{api}/repositories/{self.repository.name}", f"{api}/datasets/{self.dataset.pk}"
         pull = f"{repository}/pulls/{self.pull.number}"
         lists = {
+            "notifications": f"{api}/notifications",
             "repositories": f"{api}/repositories",
             "branches": f"{repository}/branches",
             "commits": f"{repository}/commits?branch={self.pull.source}",
@@ -226,11 +246,52 @@ class Large:
             "its datasets": f"{pull}/datasets",
             "its timeline": f"{pull}/timeline",
             "its comments": f"{pull}/comments",
+            "its reviews": f"{pull}/reviews",
+            "its checks": f"{pull}/checks",
+            "deleted branches of a dataset": f"{dataset}/deleted-branches",
+            "protections": f"{repository}/protections",
+            "statuses": f"{repository}/commits/{self.pull.head_sha}/statuses",
+            "queries": f"{repository}/queries",
+            "tokens": f"{api}/tokens",
         }
         return {
             f"REST: {name}": f"{address}{'&' if '?' in address else '?'}limit={LISTED}"
             for name, address in lists.items()
         }
+
+    @property
+    def all_parts(self) -> tuple[dict[str, str], ...]:
+        """Return all names and addresses, by who may ask and how."""
+        return self.pages, self.parts, self.lists, self.things, self.admin_pages
+
+    @property
+    def things(self) -> dict[str, str]:
+        """Return name → address of what the REST API says of one thing."""
+        api = "/api/v1"
+        repository, dataset = f"{api}/repositories/{self.repository.name}", f"{api}/datasets/{self.dataset.pk}"
+        pull, branch = f"{repository}/pulls/{self.pull.number}", self.pull.source
+        first = self.dataset.branches.order_by("pk")[0]
+        things = {
+            "my notifications": f"{api}/notifications/settings",
+            "watch of a repository": f"{repository}/watch",
+            "watch of a dataset": f"{dataset}/watch",
+            "a repository": repository,
+            "a branch": f"{repository}/branches/{branch}",
+            "a commit": f"{repository}/commits/{self.pull.head_sha}",
+            "two refs": f"{repository}/compare?base=master&head={branch}",
+            "a folder": f"{repository}/contents/?ref={branch}",
+            "a file": f"{repository}/contents/{FILE}?ref={branch}",
+            "a dataset": dataset,
+            "a branch of a dataset": f"{dataset}/branches/{first.name}",
+            "a transaction": f"{dataset}/transactions/{self.dataset.transactions.order_by('pk')[0].pk}",
+            "lineage": f"{dataset}/lineage",
+            "a build": f"{api}/builds/{self.build.pk}",
+            "a job": f"{api}/jobs/{self.build.jobs.order_by('pk')[0].pk}",
+            "a pull request": pull,
+            "a query": f"{repository}/queries/{self.query.pk}",
+            "a comment": f"{pull}/comments/{self.pull.comments.order_by('pk')[0].pk}",
+        }
+        return {f"REST: {name}": address for name, address in things.items()}
 
 
 def seed(size: Size, *, prefix: str = "large") -> Large:
@@ -254,9 +315,24 @@ def seed(size: Size, *, prefix: str = "large") -> Large:
     builds = _seed_builds(size, repositories, datasets, users=(reader, other))
     pulls = _seed_pulls(size, repositories, datasets, heads, users=(reader, other))
     _seed_audit(size, datasets, by=other)
+    _seed_notifications(pulls, builds, to=reader)
     return Large(
-        reader=reader, admin=admin, repository=repositories[0], dataset=datasets[0], build=builds[0], pull=pulls[0]
+        reader=reader,
+        admin=admin,
+        repository=repositories[0],
+        dataset=datasets[0],
+        build=builds[0],
+        pull=pulls[0],
+        query=_seed_queries(size, repositories[0], datasets[0], by=reader),
     )
+
+
+def _seed_queries(size: Size, repository: Repository, dataset: Dataset, *, by: User) -> sql.Query:
+    """Write queries that came to nothing, so that none has rows to read."""
+    table = {"names": [dataset.path], "path": dataset.path, "branch": "master", "transaction": "0" * 32}
+    row = {"repository": repository, "by": by, "branch": "master", "sql": f'SELECT * FROM "{dataset.path}"'}
+    _write(sql.Query(**row, tables=[table], state=QueryState.FAILED, error="No.") for _ in range(size.queries))
+    return sql.Query.objects.filter(repository=repository).latest("pk")
 
 
 def _write(rows: Iterable[Model]) -> None:
@@ -544,6 +620,16 @@ def _seed_pulls(
     return pulls
 
 
+def _seed_notifications(pulls: list[PullRequest], builds: list[Build], *, to: User) -> None:
+    """Tell the reader of each pull request and build; one in five is unread."""
+    told = [{"pull": pull, "repository": pull.repository, "fact": "pull_opened"} for pull in pulls]
+    told += [{"build": build, "repository": build.repository, "fact": "build_failed"} for build in builds]
+    _write(
+        Notification(user=to, reason="watching", state="read" if number % 5 else "unread", actor="you", **about)
+        for number, about in enumerate(told)
+    )
+
+
 @dataclass(frozen=True)
 class Cost:
     """What one answer took."""
@@ -556,17 +642,10 @@ class Cost:
 
 def measure_all(seeded: Large, *, repeat: int = 0) -> dict[str, Cost]:
     """Return name → cost of all pages of the reader and of the admin, of what pages ask for by themselves, and of REST."""
-    htmx = {"HX-Request": "true"}
-    kinds = (
-        (seeded.reader, seeded.pages, {}),
-        (seeded.reader, seeded.parts, htmx),
-        (seeded.reader, seeded.lists, {}),
-        (seeded.admin, seeded.admin_pages, {}),
-    )
-    costs = {}
-    for user, pages, headers in kinds:
-        client = Client(headers=headers)
-        client.force_login(user)
+    costs: dict[str, Cost] = {}
+    for pages in seeded.all_parts:
+        client = Client(headers={"HX-Request": "true"} if pages == seeded.parts else {})
+        client.force_login(seeded.admin if pages == seeded.admin_pages else seeded.reader)
         costs |= {name: measure(client, url, repeat=repeat) for name, url in pages.items()}
     return costs
 

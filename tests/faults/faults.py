@@ -16,7 +16,7 @@ from pathlib import Path
 import requests
 
 from tests.factories.broker import empty_broker
-from tests.factories.builds import ROOT
+from tests.factories.builds import ROOT, wait_until
 from tests.factories.disks import filled
 from tests.factories.postgres import Postgres
 from tests.factories.supervised import SupervisedStack, find_process, list_descendants
@@ -26,7 +26,9 @@ CLOCK = "clock-shift"
 DAMAGED = "damaged"
 """A table that is there to be damaged."""
 JUMPS = (120, -120, 86_400, -86_400, 31_536_000, -31_536_000)
-KILLED = ("web", "worker-quick", "worker-builds", "sweep", "fork-server")
+KILLED = ("web", "worker-quick", "worker-builds", "sweep", "fork-server", "spark")
+OF_MANY = frozenset({"web", "spark"})
+"""Parts that are several processes, of which each may die."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +40,18 @@ class Fault:
 
 
 def list_faults(
-    stack: SupervisedStack, dice: random.Random, *, seconds: float, server: Postgres | None = None
+    stack: SupervisedStack,
+    dice: random.Random,
+    *,
+    seconds: float,
+    server: Postgres | None = None,
+    with_supervisor: bool = False,
 ) -> list[Fault]:
     """Return one fault of each kind; those that last do so for some seconds. `server` is None on SQLite."""
-    kills = [Fault(f"kill -9 in {part}", lambda part=part: kill_in(stack, part, dice)) for part in KILLED]
+    there = [part for part in KILLED if part in stack.status()]
+    kills = [Fault(f"kill -9 in {part}", lambda part=part: kill_in(stack, part, dice)) for part in there]
+    if with_supervisor:
+        kills.append(Fault("kill -9 of the supervisor", lambda: kill_supervisor(stack)))
     return [
         *kills,
         Fault("kill -9 of a job", lambda: kill_a_job(stack, dice)),
@@ -69,11 +79,21 @@ def list_database_faults(home: Path, server: Postgres | None, seconds: float) ->
 
 
 def kill_in(stack: SupervisedStack, part: str, dice: random.Random) -> None:
-    """kill -9 of one process of a part: the one that was started, or in web one that it started."""
+    """kill -9 of one process of a part: the one that was started, or one that it started."""
     pid = stack.status()[part]["pid"]
     process = find_process(pid) if pid else None
     if process is not None:
-        dice.choice([process, *(list_descendants(pid) if part == "web" else [])]).kill()
+        dice.choice([process, *(list_descendants(pid) if part in OF_MANY else [])]).kill()
+
+
+def kill_supervisor(stack: SupervisedStack) -> None:
+    """kill -9 of the supervisor, which ends the group; whoever started it, as systemd would, starts it again."""
+    processes = stack.processes()
+    supervisor = stack.parts["supervisor"]
+    supervisor.kill()
+    supervisor.wait()
+    wait_until(lambda: not any(process.lives for process in processes), seconds=30)
+    stack.run()
 
 
 def kill_a_job(stack: SupervisedStack, dice: random.Random) -> None:

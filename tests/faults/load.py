@@ -255,7 +255,7 @@ class Load:
             at = f"/repositories/shop/pulls/{pull}"
             self._must(self.reviewer.post(f"{at}/reviews", json={"verdict": "approve"}), 201)
             self.merged.note(note, "unknown")
-            merge = self.author.post(f"{at}/merge", json={"rebuild": "modified"})
+            merge = self._merge(at)
             if merge.status_code == 202:
                 self.builds[merge.json()["build"]["id"]] = time.monotonic()
             landed = self.author.get(at)["state"] == "merged"
@@ -268,6 +268,17 @@ class Load:
                 return
 
         return open_and_merge_or_give_up
+
+    def _merge(self, at: str) -> Any:
+        """Ask for a merge; one whose process died on the way goes on by itself, and is asked for again until it has."""
+        deadline = time.monotonic() + 60
+        while True:
+            merge = self.author.post(f"{at}/merge", json={"rebuild": "modified"})
+            is_under_way = merge.status_code == 409 and merge.json()["code"] == "merge_running"
+            if not is_under_way:
+                return merge
+            assert time.monotonic() < deadline, f"the merge of {at} does not go on"
+            time.sleep(0.5)
 
     def _upload(self) -> None:
         key = uuid4().hex

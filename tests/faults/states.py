@@ -23,6 +23,7 @@ def note_usage(stack: SupervisedStack, usage: Usage) -> None:
     """Sample every part; of web the processes that answer, too. Jobs come and go, and nobody works now."""
     usage.note("supervisor", [stack.parts["supervisor"].pid])
     for part, state in stack.status().items():
-        if pid := state["pid"]:
+        # Java takes what its options allow, whether it needs it or not.
+        if part != "spark" and (pid := state["pid"]):
             below = [process.pid for process in list_descendants(pid)] if part == "web" else []
             usage.note(part, [pid, *below])

@@ -41,6 +41,7 @@ GROUPS = {
     "builds": (
         "tests/integration/builds/test_services.py",
         "tests/integration/builds/test_lock_order.py",
+        "tests/integration/dispatch",
         "tests/integration/builds/test_specs.py",
         "tests/integration/builds/test_crashes.py::test_worker_killed_is_noticed_and_the_job_tried_again",
     ),

@@ -95,7 +95,7 @@ def dataset_states(draw: st.DrawFn, path: str, *, must_exist: bool) -> DatasetSt
     names = [branch for branch in BRANCHES if branch == "master" or draw(st.booleans())]
     parents = {name: elder for name, elder in zip(names, [*names[1:], None], strict=True)}
     committed = {
-        name: Committed(id=f"t{path}{name}", branch=name, made_by="an upload")
+        name: Committed(id=f"t{path}{name}", branch=name, by="ada", is_upload=True)
         for name in names
         if (must_exist and name == "master") or draw(st.booleans())
     }

@@ -14,7 +14,8 @@ from tests.factories import catalog as make
 from webapp.catalog.rules import commits, lens
 from webapp.catalog.rules.branch_properties import MASTER
 from webapp.catalog.rules.commits import CommitRequest
-from webapp.catalog.rules.metadata import Metadata, normalise
+from webapp.catalog.rules.iceberg import Metadata
+from webapp.catalog.rules.metadata import normalise
 from webapp.catalog.rules.readable import check_foreign
 from webapp.core.errors import AppError
 

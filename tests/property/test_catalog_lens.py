@@ -30,7 +30,8 @@ from webapp.catalog.rules.branch_logs import walk_log
 from webapp.catalog.rules.branch_properties import MASTER, tracked_branches
 from webapp.catalog.rules.commits import CommitRequest
 from webapp.catalog.rules.errors import CommitFailed, Forbidden, Invalid, Malformed
-from webapp.catalog.rules.metadata import Metadata, current_snapshot_id, find, normalise, schema_of, walk_fields
+from webapp.catalog.rules.iceberg import Metadata
+from webapp.catalog.rules.metadata import current_snapshot_id, find, normalise, schema_of, walk_fields
 from webapp.catalog.rules.partition_names import show_partition_names
 from webapp.core import json_bytes
 from webapp.core.json_members import Members

@@ -11,7 +11,8 @@ from tests.factories import catalog as make
 from webapp.catalog.rules import lens
 from webapp.catalog.rules.branch_properties import MASTER
 from webapp.catalog.rules.errors import Invalid
-from webapp.catalog.rules.metadata import Metadata, current_snapshot_id, find, schema_of
+from webapp.catalog.rules.iceberg import Metadata
+from webapp.catalog.rules.metadata import HISTORIES, current_snapshot_id, find, schema_of
 
 NUMBERS = {"remove-schemas": "schema-ids", "remove-partition-specs": "spec-ids"}
 KINDS = {"remove-schemas": ("schemas", "schema-id"), "remove-partition-specs": ("partition-specs", "spec-id")}
@@ -96,6 +97,6 @@ def test_a_branch_made_again_shows_what_it_showed(
     table = lens.set_state(whole, "b", pointer.state, now_ms=make.NOW)
     assert show(table, "b") == shown
     assert show(table, MASTER) == master
-    for history, key in lens.HISTORIES.items():
+    for history, key in HISTORIES.items():
         ids = [item[key] for item in table[history]]
         assert len(ids) == len(set(ids))

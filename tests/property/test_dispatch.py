@@ -1,6 +1,6 @@
 """Leased work as a machine: messages lost and doubled, workers that die or are slow, parts that are away, people who cancel.
 
-Three laws, for jobs, comparisons, publications and deliveries. Never two that commit: of all that work on a row at most one
+Three laws, for jobs, comparisons, publications, deliveries and mails. Never two that commit: of all that work on a row at most one
 has it, and it is done once for each time that it was asked for. Nothing is forgotten: once nothing fails any more, whatever
 waits is worked on. Everything ends, in steps that grow with what was asked and no faster.
 """
@@ -17,6 +17,7 @@ from unittest import mock
 import pytest
 from django.db import transaction as database
 from django.db.models import Model
+from django.test import override_settings
 from hypothesis import HealthCheck, Phase
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
@@ -38,6 +39,12 @@ from webapp.core import clock
 from webapp.datasets.models import Dataset
 from webapp.dispatch.logs import LogWriter
 from webapp.dispatch.processes import ProcessEnd
+from webapp.notices.models import Mail
+from webapp.notices.rules import facts
+from webapp.notices.rules.facts import Reason
+from webapp.notices.rules.states import MailState
+from webapp.notices.services import mailing
+from webapp.notices.services.telling import tell
 from webapp.repositories import queries as repository_queries
 from webapp.repositories import services as repository_services
 from webapp.repositories.models import Delivery, Publication, Webhook
@@ -238,6 +245,29 @@ class Deliveries(Work):
         return False if fresh.due_at is not None else fresh.status == 204 or None
 
 
+class Mails(Work):
+    """Mails of notifications, which are given up after some tries."""
+
+    model, done, ends = Mail, MailState.SENT, frozenset({MailState.SENT, MailState.GIVEN_UP})
+
+    def ask(self) -> Mail:
+        to = {Reason.MENTIONED: [self.world.maker.user_id]}
+        with override_settings(EMAIL_HOST="mail.example"):
+            tell(fact=facts.OPENED, to=to, repository=self.world.repository)
+        return Mail.objects.latest("pk")
+
+    def complete(self, row: Mail) -> None:
+        mailing.end_mail(row, MailState.SENT)
+
+    def give_back(self, row: Mail) -> None:
+        mailing.put_off_mail(row, "It answered 451")
+
+    lose_part = give_back
+
+    def sweep(self) -> None:
+        mailing.sweep_mails()
+
+
 @dataclass
 class Asked:
     """A row, and what was made of it since it was last asked for."""
@@ -367,7 +397,7 @@ class Dispatch(RuleBasedStateMachine):
                 self.sweep()
 
 
-@pytest.mark.parametrize("kind", [Jobs, Comparisons, Publications, Deliveries])
+@pytest.mark.parametrize("kind", [Jobs, Comparisons, Publications, Deliveries, Mails])
 @pytest.mark.parametrize("examples", [12, pytest.param(300, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])])
 def test_work_is_done_once_and_never_forgotten(home: Any, tmp_path: Path, kind: type[Work], examples: int) -> None:
     world = a_world()

@@ -24,20 +24,22 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.update import snapshot as iceberg_snapshot
 from pyiceberg.types import ListType, NestedField, StringType, StructType
 from pyspark.sql.connect import udf as spark_udf
+from xdist.scheduler import LoadScopeScheduling
 
 from jobs import nulls
 
 PYICEBERG = "https://github.com/apache/iceberg-python/blob/main/pyiceberg"
 DJANGO = "https://github.com/django/django/blob/stable/5.2.x/django/db/models"
 SPARK = "https://github.com/apache/spark/blob/branch-4.1/python/pyspark/sql/connect"
+XDIST = "https://github.com/pytest-dev/pytest-xdist/blob/master/src/xdist/scheduler/loadscope.py"
 SNAPSHOT = f"{PYICEBERG}/table/update/snapshot.py"
 ARROW = f"{PYICEBERG}/io/pyarrow.py"
 PRODUCER_STARTS = "operation transaction io commit_uuid snapshot_properties branch"
 FUNCTIONS: list[tuple[object, str, str, str]] = [
-    # webapp/core/prepared.py
+    # webapp/core/prepared.py: a token with its user in 28 µs instead of 280
     (django_query, "get_related_populators", "klass_info select db", f"{DJANGO}/query.py"),
     (SQLCompiler, "get_converters", "self expressions", f"{DJANGO}/sql/compiler.py"),
-    # jobs/engine/write/version3.py, jobs/engine/write/writer.py
+    # jobs/engine/write/version3.py, jobs/engine/write/writer.py: an append to version 3 in 24 ms instead of Spark's 860
     (iceberg_snapshot, "_SnapshotProducer", PRODUCER_STARTS, SNAPSHOT),
     (iceberg_snapshot, "_FastAppendFiles", PRODUCER_STARTS, SNAPSHOT),
     (iceberg_snapshot, "_new_manifest_list_file_name", "snapshot_id attempt commit_uuid", SNAPSHOT),
@@ -54,11 +56,13 @@ FUNCTIONS: list[tuple[object, str, str, str]] = [
     (iceberg_schema, "_SetFreshIDs", "next_id_func", f"{PYICEBERG}/schema.py"),
     # jobs/engine/read/first_rows.py
     (iceberg_arrow, "_get_file_format", "file_format kwargs", ARROW),
-    # jobs/nulls.py
+    # jobs/nulls.py: 20,000 of 20,000 NULLs kept instead of none, for 3 ms in 100,000 rows
     (ArrowProjectionVisitor, "list", "self list_type list_array value_array", ARROW),
     (ArrowProjectionVisitor, "map", "self map_type map_array key_result value_result", ARROW),
     # jobs/entrypoints/usercode.py
     (spark_udf, "_parse_datatype_string", "s", f"{SPARK}/udf.py"),
+    # tests/conftest.py: files stay together, which xdist's own groups do not do (pytest-xdist #1386)
+    (LoadScopeScheduling, "_split_scope", "self nodeid", XDIST),
 ]
 LISTS = Schema(NestedField(1, "l", ListType(2, StructType(NestedField(3, "s", StringType())))))
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,9 @@ class Size:
     kill_every_s: float = 0
 
 
+MOST_BY_PYICEBERG = 50
+"""Commits of a real client: each reads the whole of the table's metadata, which takes seconds once it has thousands of snapshots."""
+KEPT_VERSIONS = 20
 SMALL = Size(writers=4, commits=8)
 FULL = Size(writers=8, commits=200)
 KILLED = Size(writers=8, commits=200, kill_every_s=4)
@@ -113,6 +117,37 @@ def kill_now_and_then(server: Server, every_s: float, over: threading.Event) -> 
         wait_until_up(server)  # or a slow machine would never let it answer
 
 
+def share(total: int, writers: int) -> list[int]:
+    """So many commits for each writer."""
+    each, left = divmod(total, writers)
+    return [each + (number < left) for number in range(writers)]
+
+
+@contextmanager
+def pruned(server: Server, table: str) -> Iterator[None]:
+    """Remove metadata files that the table's log names no more, as its operator would: the catalog leaves that to them."""
+    client = Committer(Order(server.port, server.token, table, 0))
+    kept = {"write.metadata.previous-versions-max": str(KEPT_VERSIONS)}
+    assert client.send("POST", client.path, {"updates": [{"action": "set-properties", "updates": kept}]})[0] == 200
+    location = client.send("GET", client.path)[1]["metadata"]["location"]
+    folder, over = Path(location.removeprefix("file://")) / "metadata", threading.Event()
+
+    def prune() -> None:
+        while not over.wait(1):
+            with suppress(FileNotFoundError):  # the catalog removes those of commits that lost
+                files = sorted(folder.glob("*.metadata.json"), key=lambda file: file.stat().st_mtime_ns)
+                for file in files[: -2 * KEPT_VERSIONS]:
+                    file.unlink()
+
+    pruner = threading.Thread(target=prune)
+    pruner.start()
+    try:
+        yield
+    finally:
+        over.set()
+        pruner.join()
+
+
 def check_histories(server: Server, table: str, written: dict[str | None, list[list[int]]]) -> None:
     """Every acknowledged commit is in its branch's chain once, each writer's in its order; nothing else is there."""
     everything: set[int] = set()
@@ -170,22 +205,29 @@ def test_writers_of_one_table_lose_and_double_nothing(victims: Server, size: Siz
     ],
 )
 def test_real_clients_and_bare_requests_with_and_without_the_header_lose_nothing(victims: Server, size: Size) -> None:
-    """One table; an eighth of the writers, but at least two, are PyIceberg; every other one sends the header."""
+    """One table; an eighth of the writers, but at least two, are PyIceberg; every other one sends the header.
+
+    What these commit less than their share the others commit more.
+    """
     table = make_table(victims)
     seed = carry_out(victims, [Order(victims.port, victims.token, table, 1, client="pyiceberg")])
     real = max(2, size.writers // 8)
+    by_real = min(size.commits, MOST_BY_PYICEBERG)
+    others = share(size.writers * size.commits - real * by_real, size.writers - real)
     orders = [
         Order(
             victims.port,
             victims.token,
             table,
-            size.commits,
+            commits,
             branch="master" if number % 2 else None,
             client="pyiceberg" if number < real else "copying",
         )
-        for number in range(size.writers)
+        for number, commits in enumerate([by_real] * real + others)
     ]
-    reports = carry_out(victims, orders)
+    with pruned(victims, table):
+        reports = carry_out(victims, orders)
+    assert sum(len(report["acknowledged"]) for report in reports) == size.writers * size.commits
     tell(f"{size}, {real} of them PyIceberg, half with the header", reports)
     assert {status for report in reports for status in report["statuses"]} <= {"200", "409"}
     everybody = [*seed, *reports]

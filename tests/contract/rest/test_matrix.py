@@ -48,6 +48,10 @@ NEEDED_ROLE = {
     f"GET {PREFIX}/builds": "nobody",
     f"GET {PREFIX}/datasets": "nobody",
     f"GET {PREFIX}/groups": "nobody",
+    f"GET {PREFIX}/notifications": "nobody",
+    f"GET {PREFIX}/notifications/settings": "nobody",
+    f"PATCH {PREFIX}/notifications/settings": "nobody",
+    f"POST {PREFIX}/notifications/mark": "nobody",
     f"GET {PREFIX}/repositories": "nobody",
     f"GET {PREFIX}/tokens": "nobody",
     f"GET {PREFIX}/users": "nobody",
@@ -61,12 +65,19 @@ NEEDED_ROLE = {
     f"POST {PREFIX}/users": "admin",
     f"PATCH {PREFIX}/users/{{username}}": "admin",
     f"GET {PREFIX}/users/{{username}}/tokens": "admin",
-    # Readers take part in the talk, and may ask for answers that take a job.
+    # Readers take part in the talk, watch what they read, and may ask for answers that take a job.
+    f"PUT {REPOSITORY}/watch": "reader",
+    f"DELETE {REPOSITORY}/watch": "reader",
+    f"PUT {DATASET}/watch": "reader",
+    f"DELETE {DATASET}/watch": "reader",
     f"POST {PULL}/comments": "reader",
     f"POST {PULL}/reviews": "reader",
     f"POST {DATASET}/blame": "reader",
     f"POST {DATASET}/changelog": "reader",
     f"POST {DATASET}/compare": "reader",
+    f"POST {REPOSITORY}/queries": "reader",
+    # What somebody else runs is stopped by maintainers.
+    f"POST {REPOSITORY}/queries/{{query_id}}/cancel": "maintainer",
     # What somebody else wrote is deleted by maintainers, and edited by nobody.
     f"DELETE {PULL}/comments/{{comment_id}}": "maintainer",
     # A pull request of somebody else is edited, closed and opened again by maintainers.
@@ -97,6 +108,8 @@ BY_PASSWORD_OR_SESSION = {f"POST {PREFIX}/tokens", f"POST {PREFIX}/password"}
 PUBLIC = {"/login", "/healthz", "/readyz"}
 PULL_PAGE = "/r/{repo}/pulls/{number}"
 WRITTEN_BY_READERS = {
+    "/r/{repo}/watch",
+    "/datasets/{dataset_id}/watch",
     f"{PULL_PAGE}/viewed",
     f"{PULL_PAGE}/comments/{{comment_id}}/reply",
     f"{PULL_PAGE}/compare-again",

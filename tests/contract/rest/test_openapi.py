@@ -82,7 +82,15 @@ MORE = {
     "/password": "POST",
     "/users/{}": "PATCH",
     "/users/{}/tokens": "GET",
+    "/notifications": "GET",
+    "/notifications/mark": "POST",
+    "/notifications/settings": "GET PATCH",
+    "/repositories/{}/watch": "GET PUT DELETE",
     "/repositories/{}/commits/{}/statuses": "GET POST",
+    "/repositories/{}/queries": "GET POST",
+    "/repositories/{}/queries/{}": "GET",
+    "/repositories/{}/queries/{}/cancel": "POST",
+    "/repositories/{}/queries/{}/rows": "GET",
     "/repositories/{}/members/{}": "DELETE",
     "/repositories/{}/protections/{}": "GET PATCH DELETE",
     "/repositories/{}/webhooks/{}": "GET DELETE",
@@ -101,6 +109,7 @@ MORE = {
     f"{DATASET}/compare/statistics": "GET",
     f"{DATASET}/changelog": "POST",
     f"{DATASET}/blame": "GET POST",
+    f"{DATASET}/watch": "GET PUT DELETE",
 }
 """What there is beyond the promise."""
 

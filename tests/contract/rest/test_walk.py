@@ -90,6 +90,7 @@ def test_every_operation_answers_as_described(stack: Stack, document: ApiDocumen
     walk_history(stack)
     number = walk_pull(stack)
     walk_merge(stack, number)
+    walk_queries(stack)
     walk_ends(stack)
     succeeded = {(method, path) for method, path, status in document.answered if status.startswith("2")}
     assert set(document.operations) - succeeded == set()
@@ -113,6 +114,10 @@ def walk_accounts(stack: Stack) -> None:
     stack.call("POST", "/groups", json={"name": "owners", "users": ["mira"]}, expect=201)
     stack.call("GET", "/groups")
     stack.call("GET", "/audit?actor=admin")
+    stack.call("GET", "/notifications?state=all")
+    stack.call("POST", "/notifications/mark", json={"state": "read"}, expect=200)
+    stack.call("GET", "/notifications/settings")
+    stack.call("PATCH", "/notifications/settings", json={"channels": {"mentioned": "inbox"}})
     for kind in ("csv", "jsonl"):
         assert stack.request("GET", f"/audit.{kind}?verb=create_user").status_code == 200
 
@@ -135,6 +140,7 @@ def walk_repository(stack: Stack) -> None:
     stack.call("GET", f"/repositories/shop/webhooks/{told['id']}")
     stack.call("GET", f"/repositories/shop/webhooks/{told['id']}/deliveries")
     stack.call("DELETE", f"/repositories/shop/webhooks/{told['id']}", expect=204)
+    walk_watch(stack, "/repositories/shop")
     made = stack.commit({"pipeline.toml": KEYED, "pipelines/totals.py": source(2)})
     stack.call("GET", "/repositories/shop/commits?path=pipelines/totals.py")
     stack.call("GET", f"/repositories/shop/commits/{made['sha']}")
@@ -160,7 +166,14 @@ def walk_dataset(stack: Stack) -> str:
     opened = stack.call("POST", f"{here}/transactions", json={"branch": "side"}, expect=201)
     stack.call("POST", f"{here}/transactions/{opened['id']}/commit")
     stack.call("DELETE", f"{here}/branches/side", expect=204)
+    walk_watch(stack, here)
     return here
+
+
+def walk_watch(stack: Stack, here: str) -> None:
+    stack.call("PUT", f"{here}/watch")
+    stack.call("GET", f"{here}/watch")
+    stack.call("DELETE", f"{here}/watch", expect=204)
 
 
 def walk_builds(stack: Stack, orders: str) -> None:
@@ -252,6 +265,17 @@ def walk_merge(stack: Stack, number: int) -> None:
     stack.call("POST", f"{here}/restore-branch", expect=201)
     wait_until(lambda: stack.call("GET", here)["merge"]["state"] == "done", seconds=30)
     stack.call("GET", f"{here}/timeline")
+
+
+def walk_queries(stack: Stack) -> None:
+    here = "/repositories/shop/queries"
+    started = stack.call("POST", here, json={"sql": 'SELECT id, amount FROM "/shop/orders" ORDER BY id'}, expect=202)
+    query = f"{here}/{started['id']}"
+    wait_until(lambda: stack.call("GET", query)["state"] == "ready", seconds=30)
+    page = stack.call("GET", f"{query}/rows?limit=2")
+    assert (page["rows"], page["total"], page["next"]) == ([[1, 10], [2, 20]], 3, "2")
+    stack.call("POST", f"{query}/cancel", expect=202)
+    stack.call("GET", here)
 
 
 def walk_ends(stack: Stack) -> None:

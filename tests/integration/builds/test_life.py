@@ -253,3 +253,42 @@ def test_a_changelog_begins_from_nothing_where_its_input_was_set_back(stack: Sta
     dataset = stack.call("GET", "/datasets?path=/shop/levels")["results"][0]["id"]
     asked = stack.request("GET", f"/datasets/{dataset}/changelog?start={last.snapshot_id}&end={first.snapshot_id}")
     assert (asked.status_code, asked.json()["code"]) == (409, "not_an_ancestor")
+
+
+def test_an_error_of_signs_that_no_database_keeps_ends_its_job_and_its_publication(stack: Stack) -> None:
+    make_branch(stack, "life/signs")
+    error = 'raise ValueError("half " + chr(0xD800) + " and nul " + chr(0))\n'
+    told = "half \ufffd and nul \ufffd"
+    source = HEAD + make_transform("signs", inputs=["/shop/raw"], output="/shop/signs", body=error)
+    stack.commit({"pipelines/signs.py": source}, branch="life/signs")
+    build = stack.build("/shop/signs", branch="life/signs")
+    (job,) = build["jobs"]
+    assert (build["state"], job["attempt"]) == ("FAILED", 1)
+    assert told in job["reason"]
+    published = stack.commit({"pipelines/signs.py": error}, branch="life/signs")["published"]
+    assert published["status"] == "failed"
+    assert told in published["errors"][0]["message"]
+
+
+def test_a_seed_is_built_like_a_transform_and_only_when_it_changed(stack: Stack) -> None:
+    file, types = (
+        "seeds/shop/codes.csv",
+        '[pipeline]\nfolders = ["/shop"]\n[seeds."/shop/codes"]\ntypes = { zip = "string" }\n',
+    )
+    stack.commit({file: "zip,city\n10001,New York\n94103,\n", "pipeline.toml": types})
+    (job,) = stack.build("/shop/codes")["jobs"]
+    assert (job["state"], job["function"], job["file"]) == ("COMPLETED", file, file)
+    assert stack.rows("/shop/codes") == [{"zip": "10001", "city": "New York"}, {"zip": "94103", "city": None}]
+
+    make_branch(stack, "codes")
+    stack.commit({"notes.md": "nothing of the seed"}, branch="codes")
+    assert [job["skipped"] for job in stack.build("/shop/codes", branch="codes")["jobs"]] == [True]
+    stack.commit({file: "zip,city\n10001,New York\n94103,San Francisco\n"}, branch="codes")
+    assert stack.build("/shop/codes", branch="codes")["state"] == "COMPLETED"
+    assert stack.rows("/shop/codes", branch="codes")[1] == {"zip": "94103", "city": "San Francisco"}
+    assert stack.rows("/shop/codes")[1] == {"zip": "94103", "city": None}
+
+    stack.commit({file: "zip,city\n10001,New York\n94103,San Francisco,USA\n"}, branch="codes")
+    failed = stack.build("/shop/codes", branch="codes")
+    assert failed["state"] == "FAILED"
+    assert f"{file}: line 3: " in failed["jobs"][0]["reason"]

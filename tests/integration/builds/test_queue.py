@@ -106,7 +106,7 @@ def test_a_build_that_stands_behind_another_is_not_planned_again(world: World, m
     resolve(second)
     second.refresh_from_db()
     assert second.state == "RESOLVING"
-    assert queue.read_places(builds=[second]) == {second.pk: "1st of 1 in the queue for /shop/one"}
+    assert queue.read_places(builds=[second])[second.pk].words == "1st of 1 in the queue for /shop/one"
 
 
 def test_the_sweep_rings_for_a_full_queue_only_as_far_as_there_is_room(

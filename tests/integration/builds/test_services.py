@@ -14,7 +14,7 @@ import pytest
 from tests.factories import repositories
 from tests.factories.build_rows import World, a_jobspec, a_world
 from webapp.builds import services
-from webapp.builds.models import Build, Job
+from webapp.builds.models import Build, Job, PublishedSpec
 from webapp.builds.rules.states import BuildState, JobState
 from webapp.builds.services import builds, interrupts, running, sweeping
 from webapp.catalog.models import Table
@@ -261,6 +261,14 @@ def test_sweep_carries_on_where_a_crash_cut_a_build(world: World) -> None:
     assert states_of(build) == ["COMPLETED", "RUN_PENDING"]
     Build.objects.filter(pk=build.pk).update(state=BuildState.FAILED)
     assert sweeping.abort_orphaned_transactions() == 2
+    assert open_paths() == []
+
+
+def test_what_nobody_foresaw_in_planning_ends_the_build_by_name(world: World) -> None:
+    PublishedSpec.objects.update(spec={"damaged": True})
+    build = world.start("/shop/two")
+    assert (build.state, build.code) == ("FAILED", "internal")
+    assert build.reason.startswith("The build could not be planned: ")
     assert open_paths() == []
 
 

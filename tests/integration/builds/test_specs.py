@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.factories.builds import HEAD, Stack, make_transform
+from tests.factories.crowds import read_peak_mib
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
 COPY = "out.write_table(i0.arrow())"
@@ -61,6 +62,14 @@ def test_two_transforms_for_one_dataset_are_refused(stack: Stack, branch: str) -
     made = stack.commit({"pipelines/twice.py": source}, branch=branch)
     assert made["published"]["status"] == "failed"
     assert "/shop/sp/twice" in made["published"]["errors"][0]["message"]
+
+
+def test_names_that_no_column_holds_are_refused(stack: Stack, branch: str) -> None:
+    source = HEAD + make_transform("long" * 101, output="/shop/sp/long", body="pass")
+    source += make_transform("there", output=f"/shop/{'x' * 400}", body="pass")
+    published = stack.commit({"pipelines/long.py": source}, branch=branch)["published"]
+    assert published["status"] == "failed"
+    assert "signs are more than the 400 that are stored" in published["errors"][0]["message"]
 
 
 def test_dataset_of_another_repository_is_refused_by_name(stack: Stack) -> None:
@@ -142,3 +151,12 @@ def test_lineage_shows_both_directions_with_freshness(stack: Stack, branch: str)
         {"from": "/shop/raw", "to": "/shop/sp/mid"},
         {"from": "/shop/sp/mid", "to": "/shop/sp/end"},
     ]
+
+
+def test_what_modules_print_is_not_kept_in_memory(stack: Stack, branch: str) -> None:
+    worker = stack.parts["quick"].pid
+    before = read_peak_mib(worker)
+    source = 'import sys\nfor _ in range(1_000_000):\n    sys.stdout.write("x" * 100 + "\\n")\n'
+    made = stack.commit({"pipelines/talks.py": source}, branch=branch)
+    assert made["published"]["status"] == "published"
+    assert read_peak_mib(worker) < before + 60

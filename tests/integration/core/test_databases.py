@@ -14,9 +14,9 @@ from django.test import Client
 
 from tests.factories.catalog import Catalog
 from webapp.accounts.models import AuditEntry, Token
-from webapp.accounts.queries import check_audit_chain
 from webapp.accounts.services import create_token, record_audit
 from webapp.accounts.services.audit import seal_audit
+from webapp.accounts.services.checking import check_audit_chain
 from webapp.core.failures import explain_failure
 from webapp.core.fsck import Finding
 

@@ -98,7 +98,7 @@ def test_hostile_rows_are_an_error_of_their_own_pages_alone(stack: Stack, ask: C
             assert {one.result()["code"] for one in refused} <= {"damaged", "too_large"}, harm.__name__
             assert [one.result()["rows"][0]["after"]["word"] for one in shown] == [CANARY] * 2
             page = browser.get(site + hostile, headers={"HX-Request": "true"}, timeout=60)
-            assert "of this comparison are damaged" in page.text or "cannot be shown" in page.text, harm.__name__
+            assert "are damaged" in page.text or "cannot be shown" in page.text, harm.__name__
             assert CANARY not in page.text
             export: Any = ask("olek", "GET", hostile.replace("?", "/rows.csv?"), expect=409)
             assert export["code"] in {"damaged", "too_large"}, harm.__name__

@@ -92,6 +92,18 @@ def crash_at(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     monkeypatch.setattr(merging, where, die)
 
 
+def test_a_review_and_a_merge_lead_to_their_commits(pull: PullRequest) -> None:
+    maker = make.maker_of(pull.repository)
+    review = pulls.add_review(pull=pull, verdict=states.COMMENT, body="Why?", by=maker)
+    merge(pull)
+
+    done = Merge.objects.select_related("source_commit", "target_commit", "landed_commit").get()
+    assert review.head == done.source_commit == pull.head
+    assert done.target_commit == pull.base
+    assert done.landed_commit is not None
+    assert done.landed_commit.sha == heads(pull)
+
+
 def test_a_cut_merge_that_was_rejected_meanwhile_does_not_land(
     pull: PullRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,6 @@ Pages show a part of it: so many bytes at most, and web keeps within its memory,
 from __future__ import annotations
 
 import io
-import re
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +19,7 @@ import requests
 
 from tests.factories.browsing import sign_in
 from tests.factories.builds import PASSWORD, PIPELINE, Stack, running_stack
-from tests.factories.crowds import measure_processor
-from tests.factories.supervised import list_descendants
+from tests.factories.crowds import measure_processor, read_peak_mib
 
 pytestmark = pytest.mark.integration
 BRANCH = "large"
@@ -68,11 +66,11 @@ def test_pages_of_one_large_thing_are_bounded(tmp_path: Path, size: Size) -> Non
         asked = {name: ask(stack, browser, host + path) for name, path in pages.items()}
         for name, (answer, seconds) in asked.items():
             print(f"{name:24} {answer.status_code} {len(answer.content):>9,} bytes {seconds:5.2f} s of the processor")
-        print(f"web held {peak_mib(stack):.0f} MiB at most")
+        print(f"web held {read_peak_mib(stack.parts['web'].pid):.0f} MiB at most")
         assert {name: answer.status_code for name, (answer, _) in asked.items() if answer.status_code != 200} == {}
         longest = {name: len(answer.content) for name, (answer, _) in asked.items()}
         assert {name: length for name, length in longest.items() if length > MOST_BYTES} == {}
-        assert peak_mib(stack) <= MOST_MIB
+        assert read_peak_mib(stack.parts["web"].pid) <= MOST_MIB
         if size is FULL:
             assert {name: seconds for name, (_, seconds) in asked.items() if seconds > MOST_SECONDS} == {}
 
@@ -184,11 +182,3 @@ def push_file(stack: Stack, folder: Path, size: int) -> None:
     subprocess.run([*git, "add", "."], cwd=clone, check=True)
     subprocess.run([*git, "commit", "-q", "-m", "Add a large file"], cwd=clone, check=True)
     subprocess.run([*git, "push", "-q", "origin", BRANCH], cwd=clone, check=True)
-
-
-def peak_mib(stack: Stack) -> float:
-    """The most that a process of web ever had in memory."""
-    web = stack.parts["web"].pid
-    pids = [web, *(process.pid for process in list_descendants(web))]
-    sizes = [re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text()) for pid in pids]
-    return max(int(size[1]) for size in sizes if size) / 1024

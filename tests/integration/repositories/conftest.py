@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.factories import repositories as make
+from tests.integration.repositories.live import LiveServer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from webapp.core.principals import Principal
@@ -31,3 +33,11 @@ def ines(db: None) -> Principal:
 def repository(ines: Principal) -> Repository:
     """Return a repository that Ines maintains."""
     return make.a_repository("nyc", by=ines)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
+    """Serve one home to all tests of a module."""
+    server = LiveServer.start(tmp_path_factory.mktemp("home"))
+    yield server
+    server.close()

@@ -40,9 +40,6 @@ NO_KEY = {
     "builds.Job.sha": "its code's repository is a name, as its manifest says, and may be another than its build's",
     "datasets.DeletedBranch.git_head": "datasets know no repositories; a mark that is compared with a deleted branch's",
     "pulls.PullRequest.followed_sha": "a mark that is compared with the head",
-    "pulls.Merge.source_sha": "its repository is its pull request's",
-    "pulls.Merge.target_sha": "its repository is its pull request's",
-    "pulls.Merge.merge_commit": "its repository is its pull request's",
 }
 """Columns with the hash of a Git object that lead to no row of a commit, and why."""
 

@@ -11,16 +11,13 @@ import threading
 import time
 import urllib.error
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pygit2
 import pytest
 
 from tests.factories.builds import wait_until
 from tests.integration.repositories.live import Clone, LiveServer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.integration
 
@@ -41,14 +38,6 @@ result = {
     "published": sorted([row.branch, row.sha] for row in Publication.objects.all()),
 }
 """
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
-    """Serve one home to all tests of this module."""
-    server = LiveServer.start(tmp_path_factory.mktemp("home"))
-    yield server
-    server.close()
 
 
 @pytest.fixture(scope="module")

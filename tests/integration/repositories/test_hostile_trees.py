@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import sys
 import urllib.error
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -105,14 +105,6 @@ def write_tree(raw: pygit2.Repository, content: Content) -> str:
             sha = "1" * 40 if mode == MODULE else str(raw.create_blob(value))
         lines += f"{mode} {name}".encode() + b"\0" + bytes.fromhex(sha)
     return str(raw.write(pygit2.enums.ObjectType.TREE, lines))
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
-    """Serve one home to all tests of this module."""
-    server = LiveServer.start(tmp_path_factory.mktemp("home"))
-    yield server
-    server.close()
 
 
 @pytest.fixture

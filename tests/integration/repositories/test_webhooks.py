@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import html
 import json
 import ssl
 import subprocess
@@ -27,7 +28,7 @@ from webapp.core.sealed import unseal
 from webapp.pulls import services as pulls
 from webapp.repositories import services
 from webapp.repositories.models import Delivery, Repository, Webhook
-from webapp.repositories.rules.webhooks import EVENTS, MOST_TRIES
+from webapp.repositories.rules.webhooks import EVENTS, MOST_TEXT, MOST_TRIES
 
 if TYPE_CHECKING:
     from django.test import Client
@@ -124,6 +125,53 @@ def test_events_are_told_and_signed(repository: Repository, ines: Principal, rec
     assert len({headers["x-tributary-delivery"] for headers, _ in receiver.told}) == len(receiver.told)
     deliver_all()
     assert len(receiver.told) == len(told), "what was taken is not told again"
+
+
+@pytest.mark.parametrize("shape", ["slack", "teams"])
+def test_people_are_told_in_the_shape_that_their_program_takes(
+    repository: Repository, ines: Principal, receiver: Receiver, shape: str, settings: Any
+) -> None:
+    services.add_webhook(repository=repository, url=receiver.url, secret=SECRET, shape=shape, by=ines)
+    make.a_branch(repository, "feature", by=ines)
+    sha = make.a_commit(repository, {"notes.txt": "new\n"}, branch="feature", by=ines).sha
+    pull = pulls.open_pull(repository=repository, title="A <b> & *c*", source="feature", target="master", by=ines)
+    pulls.add_comment(pull=pull, body="<!channel> [x](https://evil.example)", by=ines)
+    pulls.add_review(pull=pull, verdict="comment", body="long " * 1000, by=ines)
+    pulls.close_pull(pull=pull, by=ines)
+    deliver_all()
+    read = read_slack if shape == "slack" else read_card
+    messages = [read(json.loads(body)) for _headers, body in receiver.told]
+    page = f"{settings.TRIBUTARY_URL}/r/shop"
+    review = messages.pop(4)
+    assert messages == [
+        (f"[shop] ines moved feature to {repository.git.get_head('master')[:7]}", f"{page}/"),
+        (f"[shop] ines moved feature to {sha[:7]}", f"{page}/"),
+        ("[shop] ines opened A <b> & *c* (#1)", f"{page}/pulls/1"),
+        ("[shop] ines commented on A <b> & *c* (#1): <!channel> [x](https://evil.example)", f"{page}/pulls/1"),
+        ("[shop] ines closed A <b> & *c* (#1)", f"{page}/pulls/1"),
+    ]
+    assert review[0].startswith("[shop] ines reviewed A <b> & *c* (#1): long long")
+    assert len(review[0]) == MOST_TEXT
+    headers, body = receiver.told[0]
+    expected = hmac.new(SECRET.encode(), body, hashlib.sha256).hexdigest()
+    assert headers["x-tributary-signature-256"] == f"sha256={expected}"
+
+
+def read_slack(message: dict[str, Any]) -> tuple[str, str]:
+    """Text and link of what Slack shows; nothing of it is markup."""
+    (section,) = message["blocks"]
+    assert section["text"]["type"] == "plain_text"
+    assert html.unescape(message["text"]) == section["text"]["text"]
+    assert "<" not in message["text"]
+    return section["text"]["text"], section["accessory"]["url"]
+
+
+def read_card(message: dict[str, Any]) -> tuple[str, str]:
+    """Text and link of a card of Teams; runs of text know no Markdown."""
+    (attachment,) = message["attachments"]
+    card = attachment["content"]
+    assert (message["type"], card["type"], card["body"][0]["type"]) == ("message", "AdaptiveCard", "RichTextBlock")
+    return card["body"][0]["inlines"][0]["text"], card["actions"][0]["url"]
 
 
 def test_a_secret_cannot_be_read_from_the_database_and_another_key_is_named(

@@ -85,8 +85,12 @@ def test_full_disk_ends_nothing_and_everything_goes_on_when_there_is_room(stack:
     with filled(stack.home):
         assert stack.request("GET", "/builds").status_code == 200
         assert stack.rows("/shop/out") == before
+        # A comparison is a read that writes down that it was asked for.
+        dataset = stack.call("GET", "/datasets?path=/shop/out")["results"][0]
+        compared = stack.request("GET", f"/datasets/{dataset['id']}/compare?from=master&to=master")
         refused = stack.upload("/shop/raw", "a,b\n2,x\n")
-        assert (refused.status_code, refused.json()["code"]) == (507, "storage_full"), refused.text
+        for answer in (compared, refused):
+            assert (answer.status_code, answer.json()["code"]) == (507, "storage_full"), answer.text
         old = stack.processes()
         for process in [stack.process_of(part) for part in PARTS]:
             process.kill()

@@ -85,6 +85,17 @@ print("CHANGES", changes.num_rows)
 """
 
 
+CHANGED = {
+    "not there as a plain file": "fs.delete_file(path)",
+    "bytes long and not": "fs.open_output_stream(path).close()",
+}
+CHANGE = """out.write_table(i0.arrow())
+table = out.load()
+fs = table.io.fs_by_scheme("s3", None)
+path = next(iter(table.scan().plan_files())).file.file_path.removeprefix("s3://")
+"""
+
+
 @pytest.fixture(scope="module")
 def lake(object_store: ObjectStore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """An installation on it, with a Spark server that is still starting."""
@@ -190,6 +201,22 @@ def test_a_job_gets_keys_for_new_files_of_its_outputs_and_nothing_else(lake: Sta
     assert any(f"/data/job-{build['jobs'][0]['id']}-1/" in key for key in object_store.list())
     # What the job was shown for its own files is nobody else's business.
     assert "write.data.path" not in str(lake.call("GET", f"/datasets/{dataset_of(lake, '/shop/spy')}"))
+
+
+@pytest.mark.parametrize("what", CHANGED)
+def test_what_a_job_has_changed_in_the_store_after_it_was_committed_is_not_published(lake: Stack, what: str) -> None:
+    body = CHANGE + CHANGED[what]
+    lake.commit(
+        {
+            "pipelines/changed.py": HEAD
+            + make_transform("changed", inputs=["/shop/raw"], output="/shop/changed", body=body)
+        }
+    )
+    build = lake.build("/shop/changed", seconds=120)
+    (job,) = build["jobs"]
+    assert build["state"] == "FAILED", lake.log(job["id"])
+    assert what in job["reason"], (job, lake.log(job["id"]))
+    assert lake.open_transactions() == []
 
 
 def test_a_job_that_puts_more_into_the_store_than_it_may_fails_by_name_and_leaves_nothing(

@@ -25,7 +25,7 @@ def dataset(path: str, **committed: Committed) -> DatasetState:
 
 
 def upload(name: str) -> Committed:
-    return Committed(id=name, branch="master", made_by="an upload")
+    return Committed(id=name, branch="master", by="ada", is_upload=True)
 
 
 def plan(
@@ -100,7 +100,7 @@ def test_why_names_each_reason() -> None:
     assert why(replace(made, digest="old")) == (False, "Code changed in 0000000")
     assert why(upload("tb")) == (
         False,
-        "Newest data on master was written by an upload",
+        "Newest data on master was written by an upload by ada",
     )
     assert why(made, force=True) == (False, "Asked to run even if fresh")
     assert why(made, forced=frozenset({"/n/b"})) == (

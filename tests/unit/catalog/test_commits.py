@@ -24,7 +24,8 @@ from webapp.catalog.rules import commits, lens
 from webapp.catalog.rules.branch_properties import tracked_branches
 from webapp.catalog.rules.commits import CommitRequest, CreateRequest
 from webapp.catalog.rules.errors import AlreadyExists, CommitFailed, Forbidden, Invalid, Malformed
-from webapp.catalog.rules.metadata import Metadata, current_snapshot_id
+from webapp.catalog.rules.iceberg import Metadata
+from webapp.catalog.rules.metadata import current_snapshot_id
 from webapp.catalog.rules.requirements import check_requirements
 
 CREATE = {"type": "assert-create"}

@@ -10,7 +10,7 @@ from tests.factories.catalog import NOW, append, change, field, head, make_table
 from webapp.catalog.rules.column_types import can_read
 from webapp.catalog.rules.commits import CommitRequest, create_on_branch
 from webapp.catalog.rules.errors import Invalid
-from webapp.catalog.rules.metadata import Metadata
+from webapp.catalog.rules.iceberg import Metadata
 
 ID = field(1, "id")
 

@@ -13,7 +13,8 @@ from webapp.catalog.rules import lens
 from webapp.catalog.rules.branch_logs import derived_log, walk_log
 from webapp.catalog.rules.branch_properties import TrackedIds, tracked_branches
 from webapp.catalog.rules.errors import Malformed
-from webapp.catalog.rules.metadata import Metadata, comes_from, current_snapshot_id, walk_back
+from webapp.catalog.rules.iceberg import Metadata
+from webapp.catalog.rules.metadata import comes_from, current_snapshot_id, walk_back
 from webapp.catalog.rules.pointers import BranchState, Pointer
 
 

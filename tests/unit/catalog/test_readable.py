@@ -23,7 +23,8 @@ from tests.factories.catalog import (
 from webapp.catalog.rules import lens
 from webapp.catalog.rules.column_types import is_default, is_primitive
 from webapp.catalog.rules.errors import CommitFailed, Invalid, Malformed
-from webapp.catalog.rules.metadata import Metadata, normalise
+from webapp.catalog.rules.iceberg import Metadata
+from webapp.catalog.rules.metadata import normalise
 from webapp.catalog.rules.partition_names import show_partition_names
 from webapp.catalog.rules.readable import check_foreign
 

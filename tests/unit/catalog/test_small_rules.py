@@ -9,7 +9,8 @@ import pytest
 from tests.factories.catalog import append, field, make_table, schema
 from webapp.catalog.rules import endpoints, errors, locations
 from webapp.catalog.rules.errors import Forbidden, Invalid, Malformed, NoSuchTable, Unsupported
-from webapp.catalog.rules.metadata import current_snapshot_id, normalise, placeholder, with_legacy_fields
+from webapp.catalog.rules.iceberg import Metadata
+from webapp.catalog.rules.metadata import blank, current_snapshot_id, normalise, placeholder, with_legacy_fields
 from webapp.catalog.rules.protection import check_protected
 from webapp.core.errors import Conflict, InvalidInput, NotFound
 
@@ -168,6 +169,12 @@ def test_version_1_metadata_is_brought_up_to_date_and_served_with_its_old_fields
     assert served["partition-spec"] == metadata["partition-specs"][0]["fields"]
     assert with_legacy_fields({**metadata, "default-spec-id": 5})["partition-spec"] == []
     assert with_legacy_fields(make_table()) == make_table()
+
+
+def test_the_types_say_what_new_metadata_has() -> None:
+    new = blank(uuid="u", location="file:///t", version=3, now_ms=5)
+    assert new.keys() - {"next-row-id"} == Metadata.__required_keys__
+    assert with_legacy_fields(make_table(version=1)).keys() <= Metadata.__annotations__.keys()
 
 
 def test_metadata_of_others_is_checked() -> None:

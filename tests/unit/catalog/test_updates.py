@@ -21,7 +21,8 @@ from tests.factories.catalog import (
     snapshot,
 )
 from webapp.catalog.rules.errors import CommitFailed, Invalid, Malformed
-from webapp.catalog.rules.metadata import Metadata, current_snapshot_id
+from webapp.catalog.rules.iceberg import Metadata
+from webapp.catalog.rules.metadata import current_snapshot_id
 from webapp.catalog.rules.updates import UPDATES, apply_updates
 
 

@@ -141,3 +141,36 @@ def test_markdown_is_cleaned_and_its_headings_fit_the_page() -> None:
 def test_an_empty_state_says_why_in_the_words_of_its_block() -> None:
     template = Template('{% load ui %}{% empty_state "table" "No rows" %}\n  Where\n  {{ why }}.\n{% endempty_state %}')
     assert "<p>Where a &lt; b.</p>" in template.render(Context({"why": "a < b"}))
+
+
+def test_a_button_that_posts_sends_what_is_named_and_escapes_it() -> None:
+    text = '{% load ui %}{% post_button url "Remove" kind="danger" label=label fields=fields user=user owner=owner %}'
+    named = {"url": "/x", "label": "Remove <b>", "fields": [("page", "")], "user": '"mira"', "csrf_token": "t0ken"}
+    shown = Template(text).render(Context(named))
+
+    assert '<form method="post" action="/x">' in shown
+    assert 'value="t0ken"' in shown
+    assert (
+        '<input type="hidden" name="page" value=""><input type="hidden" name="user" value="&quot;mira&quot;">' in shown
+    )
+    assert 'name="owner"' not in shown, "what is not there is not sent"
+    assert 'aria-label="Remove &lt;b&gt;"' in shown
+
+
+def test_the_head_of_a_page_has_buttons_only_where_there_are_some() -> None:
+    head = Template("{% load ui %}{% page_head name note=0 %}{% if may %}<a>New</a>{% endif %}{% endpage_head %}")
+    alone, full = (head.render(Context({"name": "A & B", "may": may})) for may in (False, True))
+
+    assert "<h1>A &amp; B <span" in alone
+    assert "actions" not in alone
+    assert '<div class="actions"><a>New</a></div>' in full
+
+
+def test_a_dialog_and_a_table_name_what_they_hold() -> None:
+    text = '{% load ui %}{% dialog "keys" title %}{% table "Keys" %}<tr><td>{{ title }}</td></tr>{% endtable %}{% enddialog %}'
+    shown = Template(text).render(Context({"title": "J & K"}))
+
+    assert 'aria-labelledby="keys-title"' in shown
+    assert '<h2 id="keys-title">J &amp; K</h2>' in shown
+    assert 'aria-label="Keys, scrollable"' in shown
+    assert "<td>J &amp; K</td>" in shown

@@ -10,8 +10,9 @@ import pytest
 from django.template.loader import render_to_string
 from pygit2.enums import FileMode
 
-from webapp.git import diff
+from webapp.git import diff, repository
 from webapp.git.diff import Span, colour_lines, decorate, limit_lines
+from webapp.git.errors import TooBig
 from webapp.git.repository import GitRepository
 from webapp.git.values import Change, Person
 
@@ -41,7 +42,7 @@ def _diff(git: GitRepository, *changes: Change, **options: object) -> dict[str, 
     head = git.commit_changes(branch="master", message="m", changes=changes, author=ME).sha
     files = git.diff(base, head, **options)  # type: ignore[arg-type]
     return {
-        file.path: decorate(file, old=git.read_object(file.old_blob), new=git.read_object(file.new_blob))
+        file.path: decorate(file, old=git.read_to_colour(file.old_blob), new=git.read_to_colour(file.new_blob))
         for file in files
     }
 
@@ -146,3 +147,41 @@ def test_colour_lines_are_the_text(repo: GitRepository) -> None:
 @pytest.mark.parametrize("name", ["x", "Makefile", "x.unknown", "..", "x.py.exe", ""])
 def test_colour_lines_of_any_name(name: str) -> None:
     assert colour_lines(name, "a\nb") == [(Span("a", colour_lines(name, "a")[0][0].token),), colour_lines(name, "b")[0]]
+
+
+def test_a_file_of_very_many_lines_is_not_compared_by_line(
+    repo: GitRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(repository, "MAX_DIFFED_LINES", 100)
+    base = repo.get_head("master")
+    files = _diff(repo, Change(path="b.txt", content=b"\n" * 200), Change(path="a.py", content=b"x\n" * 60))
+    assert (files["b.txt"].status, files["b.txt"].truncated, files["b.txt"].hunks) == ("modified", True, ())
+    assert (files["a.py"].additions, files["a.py"].truncated) == (60, False)
+    changes = repo.list_changes(base, repo.get_head("master"))
+    assert (sorted(file.path for file in changes.files), changes.additions) == (["a.py", "b.txt"], 60)
+
+
+def test_a_comparison_of_more_than_is_read_is_refused(repo: GitRepository, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repository, "MAX_DIFF_BYTES", 1_000)
+    with pytest.raises(TooBig, match="more than 1000"):
+        _diff(repo, Change(path="long", content=b"x" * 2_000))
+
+
+def test_a_merge_that_takes_too_much_memory_is_a_conflict_that_says_so(
+    repo: GitRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = b"".join(b"%d\n" % number for number in range(300_000))
+    base = repo.commit_changes(
+        branch="master", message="m", changes=[Change(path="long", content=content)], author=ME
+    ).sha
+    repo.create_branch("side", base)
+    ours = repo.commit_changes(
+        branch="master", message="m", changes=[Change(path="long", content=b"first\n" + content)], author=ME
+    ).sha
+    theirs = repo.commit_changes(
+        branch="side", message="m", changes=[Change(path="long", content=content + b"last\n")], author=ME
+    ).sha
+    assert repo.merge_state(source=theirs, target=ours).clean
+    monkeypatch.setattr(repository, "GIT_MEMORY_BYTES", 16 * 1024**2)
+    state = repo.merge_state(source=theirs, target=ours)
+    assert (state.clean, state.conflicts) == (False, ("(both change files that are too large to be merged)",))

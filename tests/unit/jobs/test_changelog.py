@@ -266,6 +266,29 @@ def test_columns_that_the_changelog_lacks_keep_their_values(tmp_path: Path) -> N
     assert found == [("a", "new", "first"), ("c", "come", None), ("still", "here", None)]
 
 
+@pytest.mark.parametrize("name", ["r", "p", "old", "log", "row", "present"])
+def test_a_struct_that_holds_a_field_of_the_keys_name_is_not_taken_for_the_key(tmp_path: Path, name: str) -> None:
+    """Names of columns are free, whatever the statements call what they read."""
+
+    def row(key: str, text: str) -> dict[str, Any]:
+        return {"id": key, name: {"id": "another", "text": text}}
+
+    schema = pa.schema({"id": pa.string(), name: pa.struct({"id": pa.string(), "text": pa.string()})})
+    log = pa.Table.from_pylist(
+        [{**row("a", "new"), "_change_type": "UPDATE_AFTER"}],
+        schema=schema.append(pa.field("_change_type", pa.string())),
+    )
+
+    def work(_table: Any, _snapshots: list[int]) -> Any:
+        table = MemoryCatalog(tmp_path / "structs").load_table("x.s")
+        rows = pa.Table.from_pylist([row("a", "old"), row("b", "still")], schema=schema)
+        write_table(table, rows.schema, rows.to_batches(), is_append=False)
+        apply_changelog(table, log, ["id"], from_empty=False)
+        return sorted(table.scan().to_arrow().to_pylist(), key=lambda stored: stored["id"])
+
+    assert with_history(tmp_path, [[("a", "x")]], work) == [row("a", "new"), row("b", "still")]
+
+
 def test_nothing_to_apply_makes_no_snapshot(tmp_path: Path) -> None:
     assert applied(tmp_path, [("a", "x")], log_of(), ["id"]) == [("a", "x")]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,15 +11,20 @@ import pytest
 from jobs import protocol
 from jobs.protocol import (
     ExpectationResult,
+    InputSpec,
     JobError,
     JobManifest,
     JobResult,
+    JobSpec,
     OutputResult,
+    OutputSpec,
     OutputTarget,
     PinnedInput,
     ProtocolError,
+    PublishResult,
     dump,
     load,
+    read_answer,
     read_message,
     write_message,
 )
@@ -103,3 +109,35 @@ def test_links_and_large_files_are_not_read(tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(ProtocolError, match="larger than 10 bytes"):
         write_message(secret, RESULT)
         read_message(JobResult, secret)
+
+
+def test_what_no_database_keeps_of_a_job_is_said_otherwise_or_is_no_answer(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    said = "half \ud800 and \x00 nul, \U0001f600"
+    write_message(path, JobResult(status="failed", error=JobError(message=said, code="failed")))
+    error = read_answer(JobResult, path).error
+    assert error is not None
+    assert error.message == "half \ufffd and \ufffd nul, \U0001f600"
+    text = path.read_text()
+    for hostile in ("NaN", "Infinity", "1e999", "1" + "0" * 19, "9" * 5000, "[" * 100_000):
+        path.write_text(text.replace('"failed"', hostile))
+        with pytest.raises(ProtocolError, match="this is not JSON"):
+            read_answer(JobResult, path)
+
+
+def test_what_no_column_holds_is_no_answer() -> None:
+    spec = JobSpec("m:one", "m.py", 1, (InputSpec("i", "/shop/raw"),), (OutputSpec("o", "/shop/one"),), "d1")
+    assert load(PublishResult, dump(PublishResult(jobspecs=(spec,)))).jobspecs == (spec,)
+    long = "x" * 1001
+    for changed in (
+        replace(spec, function=long),
+        replace(spec, file=long),
+        replace(spec, digest=long),
+        replace(spec, line=-1),
+        replace(spec, line=2**31),
+        replace(spec, inputs=(InputSpec(long, "/shop/raw"),)),
+        replace(spec, inputs=(InputSpec("i", "/shop/raw", long),)),
+        replace(spec, outputs=(OutputSpec("o", f"/shop/{long}"),)),
+    ):
+        with pytest.raises(ProtocolError, match="that are stored|is not between 0 and"):
+            load(PublishResult, dump(PublishResult(jobspecs=(changed,))))

@@ -221,6 +221,57 @@ def test_a_bad_pipeline_file_is_placed(tmp_path: Path, text: str, line: int, mes
     assert result.errors[0].line == line
 
 
+SEEDS = {
+    "seeds/nyc/carriers.csv": "code,name\nUA,United\n",
+    "seeds/nyc/more/days.jsonl": '{"day": 1}\n',
+    "seeds/a.md": "",
+}
+
+
+def test_a_seed_becomes_a_jobspec_that_moves_with_its_bytes_and_types(tmp_path: Path) -> None:
+    def digests(name: str, **more: str) -> dict[str, str]:
+        result = publish_files(tmp_path / name, {**SEEDS, "pipelines/a.py": GOOD, **more})
+        assert result.errors == ()
+        return {spec.outputs[0].path: spec.digest for spec in result.jobspecs}
+
+    first = digests("first")
+    assert sorted(first) == ["/nyc/carriers", "/nyc/delays/daily", "/nyc/more/days"]
+    assert digests("same") == first
+    typed = digests("typed", **{"pipeline.toml": '[seeds."/nyc/carriers"]\ntypes = { code = "string" }\n'})
+    changed = digests("changed", **{"seeds/nyc/carriers.csv": "code,name\nUA,Union\n"})
+    for moved in (typed, changed):
+        assert {path for path in first if moved[path] != first[path]} == {"/nyc/carriers"}
+
+
+@pytest.mark.parametrize(
+    ("files", "place", "message"),
+    [
+        ({"seeds/carriers.csv": "a\n1\n"}, "seeds/carriers.csv:1", "seeds/nyc/carriers.csv makes /nyc/carriers"),
+        ({"seeds/nyc/my file.csv": "a\n1\n"}, "seeds/nyc/my file.csv:1", "a seed's path is that of its dataset"),
+        (
+            {"seeds/nyc/a.csv": "a\n1\n", "seeds/nyc/a.parquet": ""},
+            "seeds/nyc/a.parquet:1",
+            "two transforms write /nyc/a: seeds/nyc/a.csv (seeds/nyc/a.csv:1)",
+        ),
+        ({"pipeline.toml": '\n[seeds."/nyc/b"]\ntypes = {}\n'}, "pipeline.toml:2", "there is no file seeds/nyc/b"),
+        (
+            {**SEEDS, "pipeline.toml": '[seeds."/nyc/carriers"]\ntypes = { code = "text" }\n'},
+            "pipeline.toml:2",
+            "type of 'code' must be one of boolean, int, ",
+        ),
+        (
+            {**SEEDS, "pipeline.toml": '[seeds."/nyc/carriers"]\nkey = ["code"]\n'},
+            "pipeline.toml:1",
+            "gives the types of columns alone",
+        ),
+    ],
+)
+def test_bad_seeds_are_placed(tmp_path: Path, files: dict[str, str], place: str, message: str) -> None:
+    (error,) = publish_files(tmp_path, files).errors
+    assert f"{error.file}:{error.line}" == place
+    assert message in error.message
+
+
 def test_a_repository_without_transforms_publishes_nothing(tmp_path: Path) -> None:
     result = publish_files(tmp_path, {"README.md": "hello"})
     assert (result.jobspecs, result.errors) == ((), ())
