@@ -37,7 +37,7 @@ check: .venv/.dev ## format, lint, types, import contracts, templates, missing m
 	@$(BIN)/djlint --quiet --lint templates
 	@$(BIN)/python manage.py makemigrations --check --dry-run --verbosity 0
 	@$(BIN)/python manage.py check_locks
-	@$(PYTEST) -q tests/architecture/test_dead_code.py tests/architecture/test_layers.py
+	@$(PYTEST) -q tests/architecture/test_dead_code.py tests/architecture/test_layers.py tests/architecture/test_packages.py
 
 audit: .venv/.dev ## look for known vulnerabilities in all that is locked; needs the index's own service for them
 	@for lock in .locks/*.txt; do $(BIN)/pip-audit --strict --disable-pip --progress-spinner off -r $$lock || exit 1; done
