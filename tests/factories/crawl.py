@@ -19,7 +19,7 @@ from tests.factories.everything import World, list_operations, list_pages
 
 LINKS = ("href", "hx-get", "data-url", "src", "data-href")
 UNREAD = ("/static/", "/events/", "/logout")
-MOST_OF_A_KIND = 3
+MOST_OF_A_KIND = 2
 """So many addresses of one route are opened at most."""
 
 

@@ -65,8 +65,7 @@ at_first = count()
 executor = MigrationExecutor(connection)
 leaves = executor.loader.graph.leaf_nodes()
 steps = [migration for migration, _ in executor.migration_plan(leaves)]
-for step in steps:
-    migrate([(step.app_label, step.name)])
+migrate(leaves)
 call_command("check", database=["default"], verbosity=0)
 with connection.cursor() as cursor:
     broken = []
