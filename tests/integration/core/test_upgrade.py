@@ -21,7 +21,11 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 OURS = ("accounts", "builds", "catalog", "core", "datasets", "pulls", "repositories")
 """The apps of the first release."""
 YOUNGER = tuple(
-    sorted(path.parent.parent.name for path in (ROOT / "webapp").glob("*/migrations/0001_initial.py") if path.parent.parent.name not in OURS)
+    sorted(
+        path.parent.parent.name
+        for path in (ROOT / "webapp").glob("*/migrations/0001_initial.py")
+        if path.parent.parent.name not in OURS
+    )
 )
 """Those that came later: whatever else has tables."""
 SCRIPT = f"""
