@@ -46,6 +46,29 @@ def test_a_click_on_a_line_takes_a_remark_there(open_page: Callable[..., Page]) 
     expect(page.locator("tr.talk .remark", has_text="Why this line?").last).to_contain_text("Resolved by olek")
 
 
+def test_lines_are_chosen_by_two_clicks_and_a_change_of_them_suggested(open_page: Callable[..., Page]) -> None:
+    page = open_page(f"{PULL}/code", who="olek")
+    rows = page.locator("table.diff").first.locator("tr:has(> td.ln:nth-child(2):not(:empty))")
+    texts = [rows.nth(number).locator("td").last.inner_text() for number in (1, 2)]
+    rows.nth(1).locator("td.mk").click()
+    rows.nth(2).locator("td.mk").click(modifiers=["Shift"])
+    page.locator("tr.talk--say").get_by_role("button", name="Suggest a change").click()
+    written = page.locator("tr.talk--say textarea")
+    expect(written).to_have_value("\n".join(["```suggestion", *texts, "```", ""]))
+    written.fill("```suggestion\none line for two\n```")
+    page.keyboard.press("Control+Enter")
+    change = page.get_by_role("group", name="Suggested change").last
+    expect(change.locator("tr.d")).to_have_count(2)
+    expect(change.locator("tr.a")).to_contain_text("one line for two")
+    expect(change.get_by_role("button", name="Commit suggestion")).to_have_count(0)  # a reader
+
+    writer = open_page(f"{PULL}/code", who="ines")
+    expect(writer.get_by_role("button", name="Commit suggestion")).to_be_visible()
+    writer.get_by_role("button", name="Commit the chosen").click()
+    expect(writer.locator(".flash--error")).to_contain_text("Choose one to 100 suggestions.")
+    page.locator("article.remark", has=change).get_by_role("button", name="Resolve").click()
+
+
 def test_a_thread_is_answered_changed_and_deleted(open_page: Callable[..., Page]) -> None:
     writer = open_page(PULL, who="ines")
     writer.get_by_role("textbox", name="Add a comment").fill("Who owns this number?")

@@ -57,6 +57,7 @@ BODIES: dict[str, Any] = {
     f"POST {REPOSITORY}/webhooks": {"url": "https://example.org/h", "events": ["push"]},
     f"POST {PULL}/comments": {"body": "b"},
     f"PATCH {PULL}/comments/{{comment_id}}": {"resolved": True},
+    f"POST {PULL}/suggestions": {"comments": [1]},
     f"POST {PULL}/reviews": {"verdict": "comment", "body": "b"},
     f"POST {DATASET}/upload": Upload(file=SimpleUploadedFile("rows.csv", b"id\n1\n")),
 }

@@ -22,7 +22,10 @@ from webapp.core import clock
 from webapp.datasets.queries import get_dataset, list_deleted_branches, list_transactions
 from webapp.git.values import Change, Person
 from webapp.notices.rules.facts import Reason
-from webapp.pulls.models import Comment, Merge
+from webapp.pulls.models import Comment, Merge, PullRequest
+from webapp.pulls.queries.pulls import list_changes
+from webapp.pulls.queries.remarks import find_lines
+from webapp.pulls.services import refresh_pull
 from webapp.repositories.models import Repository
 from webapp.repositories.queries import get_head
 from webapp.repositories.rules.states import PublicationState
@@ -175,6 +178,7 @@ def list_pull_forms(world: World) -> Iterator[Form]:
     yield Form(f"{here}/comments/{{comment}}/edit", {"body": "Why that?"}, "edit_comment", pull)
     yield Form(f"{here}/comments/{{comment}}/delete", {}, "delete_comment", pull)
     yield Form(f"{here}/comments/{{comment}}/reply", {"body": "Because."}, "comment", pull)
+    yield Form(f"{here}/suggestions", {}, "commit_files", "shop", prepare=suggest_change)
     seen = {"place": "notes.md", "content": "1"}
     yield Form(f"{here}/viewed", {**seen, "viewed": "1"}, "mark_viewed", pull)
     yield Form(f"{here}/viewed", seen, "unmark_viewed", pull)
@@ -192,6 +196,18 @@ def list_pull_forms(world: World) -> Iterator[Form]:
     yield Form(f"/r/shop/pulls/{number + 1}/revert", {}, "revert_pull", f"shop#{number + 1}")
     yield Form(f"/r/shop/pulls/{number + 1}/delete-branch", {}, "delete_branch", "shop")
     yield Form(f"/r/shop/pulls/{number + 1}/restore-branch", {}, "restore_branch", "shop")
+
+
+def suggest_change() -> dict[str, Any]:
+    """Suggest a change of a file behind the server's back: no entry tells of it."""
+    pull = PullRequest.objects.filter(repository__name="shop").order_by("number")[0]
+    refresh_pull(pull=pull)
+    [path] = [file.path for file in list_changes(pull).files][:1]
+    anchor = {"path": path, "line": 1, "side": "head"}
+    body = f"```suggestion\n{token_hex()}\n```"
+    comment = Comment(pull=pull, author=pull.author, body=body, anchor=anchor, quoted=find_lines(pull, anchor) or "")
+    comment.save()
+    return {"comments": [comment.pk]}
 
 
 def move_master() -> dict[str, Any]:

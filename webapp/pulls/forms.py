@@ -37,6 +37,7 @@ class RemarkForm(CommentForm):
     """A remark on a line of code, or on a dataset, one of its rows or a cell of that."""
 
     path = forms.CharField(required=False)
+    start_line = forms.IntegerField(required=False, min_value=1)
     line = forms.IntegerField(required=False, min_value=1)
     side = forms.ChoiceField(required=False, choices=[("head", "After"), ("base", "Before")])
     dataset = forms.CharField(required=False)
@@ -44,7 +45,7 @@ class RemarkForm(CommentForm):
 
     def anchor(self) -> dict[str, Any]:
         """Return what it is about; the columns of a key come as `key.<column>`."""
-        names = ("path", "line", "side") if self.cleaned_data.get("path") else ("dataset", "column")
+        names = ("path", "start_line", "line", "side") if self.cleaned_data.get("path") else ("dataset", "column")
         anchor = {name: value for name in names if (value := self.cleaned_data.get(name)) not in ("", None)}
         key = {name[len("key.") :]: value for name, value in self.data.items() if name.startswith("key.") and value}
         return {**anchor, "key": key} if key and "dataset" in anchor else anchor

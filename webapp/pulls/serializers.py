@@ -63,7 +63,7 @@ class NewCommentSerializer(NullIsAbsent):
 
     body = Text(trim_whitespace=False)
     anchor = serializers.DictField(
-        required=False, allow_null=True, help_text="{path, line, side} or {dataset, key, column}"
+        required=False, allow_null=True, help_text="{path, line, start_line, side} or {dataset, key, column}"
     )
     reply_to = serializers.IntegerField(
         required=False, min_value=1, help_text="a comment of the thread; a reply has no anchor"
@@ -75,6 +75,16 @@ class EditCommentSerializer(ExactBody):
 
     body = Text(required=False, trim_whitespace=False)
     resolved = Flag(required=False, help_text="whether its thread is dealt with; of a comment that begins one")
+
+
+class CommitSuggestionsSerializer(NullIsAbsent):
+    """Body of POST …/suggestions."""
+
+    comments = serializers.ListField(
+        child=serializers.IntegerField(min_value=1), help_text="those whose suggestions become one commit"
+    )
+    message = Text(required=False, allow_blank=True, help_text="of the commit; one is written where there is none")
+    expected_head = Text(required=False, allow_blank=True, trim_whitespace=False, help_text="409 if the head has moved")
 
 
 class NewReviewSerializer(NullIsAbsent):
@@ -292,7 +302,9 @@ class CommentSerializer(NounSerializer):
     id = serializers.IntegerField()
     author = serializers.CharField(source="author.username")
     body = serializers.CharField()
-    anchor = serializers.DictField(allow_null=True, help_text="{path, line, side} or {dataset, key, column}")
+    anchor = serializers.DictField(
+        allow_null=True, help_text="{path, line, start_line, side} or {dataset, key, column}"
+    )
     created_at = serializers.DateTimeField()
     reply_to = serializers.IntegerField(
         source="thread_id", allow_null=True, help_text="the comment that begins its thread; null where this one does"

@@ -31,15 +31,50 @@ function openBelow(form, row) {
   form.querySelector('textarea').focus();
 }
 
-function sayOfLine(cell) {
+/** Comment on the line of a cell, or on all lines from those that the open form is about to that one. */
+function sayOfLine(cell, isExtended = false) {
   const row = cell.parentElement;
-  const form = document.getElementById(cell.closest('table').dataset.talk);
+  const table = cell.closest('table');
+  const form = document.getElementById(table.dataset.talk);
   const [before, after] = row.querySelectorAll('td.ln');
-  const isBefore = !after.textContent || (cell === before && cell.closest('table').matches('.diff--split'));
+  const isBefore = !after.textContent || (cell === before && table.matches('.diff--split'));
   if (isBefore && !form.querySelector('[name=side] [value=base]')) return;
-  form.querySelector('[name=line]').value = (isBefore ? before : after).textContent;
-  form.querySelector('[name=side]').value = isBefore ? 'base' : 'head';
+  const number = Number((isBefore ? before : after).textContent);
+  const { start_line: first, line: last, side } = form.querySelector('form').elements;
+  const sameSide = side.value === (isBefore ? 'base' : 'head');
+  if (isExtended && form.open && last.value && sameSide) {
+    const ends = [Number(first.value || last.value), Number(last.value), number];
+    first.value = Math.min(...ends);
+    last.value = Math.max(...ends);
+    if (number < Number(last.value)) return;
+  } else {
+    first.value = '';
+    last.value = number;
+    side.value = isBefore ? 'base' : 'head';
+  }
   openBelow(form, row);
+}
+
+/** What a line of the head says, without the sign of a file that ends there. */
+function textOf(row) {
+  const cell = row.lastElementChild.cloneNode(true);
+  cell.querySelectorAll('.sr, [title]').forEach((note) => note.remove());
+  return cell.textContent;
+}
+
+/** Write a block that suggests what the lines say already, to be changed. */
+function suggest(form) {
+  const { start_line: first, line: last, side, body } = form.elements;
+  const rows = document.querySelectorAll(`table[data-talk="${CSS.escape(form.parentElement.id)}"] tr:not(.h, .talk)`);
+  const lines = [...rows].filter((row) => {
+    const number = Number(row.querySelectorAll('td.ln')[1]?.textContent);
+    return number && number >= Number(first.value || last.value) && number <= Number(last.value);
+  });
+  side.value = 'head';
+  const block = ['```suggestion', ...lines.map(textOf), '```', ''].join('\n');
+  body.setRangeText(`${body.value && !body.value.endsWith('\n') ? '\n' : ''}${block}`, body.value.length, body.value.length, 'end');
+  body.rows = Math.max(body.rows, lines.length + 4);
+  body.focus();
 }
 
 /** Fill in the key of a cell's row, and its column; the first cell, with the sign, stands for the whole row. */
@@ -68,7 +103,9 @@ function cellInMind() {
 
 document.addEventListener('click', (event) => {
   const number = event.target.closest(`${LINE} > :is(td.ln, td.mk)`);
-  if (number && !number.matches('.none')) sayOfLine(number);
+  if (number && !number.matches('.none')) sayOfLine(number, event.shiftKey);
+  const wish = event.target.closest('button[data-suggest]');
+  if (wish) suggest(wish.form);
   const cell = event.target.closest(`${ROW} > :is(td, th)`);
   const form = rowForm();
   if (!cell || !form) return;

@@ -71,6 +71,7 @@ NEEDED_ROLE = {
     f"PUT {DATASET}/watch": "reader",
     f"DELETE {DATASET}/watch": "reader",
     f"POST {PULL}/comments": "reader",
+    f"POST {PULL}/suggestions": "writer",
     f"POST {PULL}/reviews": "reader",
     f"POST {DATASET}/blame": "reader",
     f"POST {DATASET}/changelog": "reader",

@@ -45,6 +45,7 @@ PROMISED = {
     f"{PULL}/datasets/{{}}/rows.parquet": "GET",
     f"{PULL}/datasets/{{}}/statistics": "GET",
     f"{PULL}/comments": "POST",
+    f"{PULL}/suggestions": "POST",
     f"{PULL}/reviews": "POST",
     f"{PULL}/builds": "POST",
     f"{PULL}/close": "POST",

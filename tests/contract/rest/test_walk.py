@@ -214,6 +214,10 @@ def walk_pull(stack: Stack) -> int:
     stack.call("POST", f"{here}/reopen")
     stack.commit({"notes.md": "master moves\n"})
     stack.call("POST", f"{here}/update")
+    note = {"path": "notes.md", "line": 1, "side": "head"}
+    wish = {"body": "```suggestion\nmaster moved\n```", "anchor": note}
+    suggested = stack.call("POST", f"{here}/comments", json=wish, expect=201)
+    stack.call("POST", f"{here}/suggestions", json={"comments": [suggested["id"]]}, expect=201)
     build = stack.call("POST", f"{here}/builds", json={"sides": ["head"], "scope": "modified"}, expect=202)
     stack.wait_for_build(build["id"])
     rows = wait_for_rows(stack, f"{here}/datasets")
@@ -226,7 +230,7 @@ def walk_pull(stack: Stack) -> int:
         assert stack.request("GET", f"{dataset}/{part}").status_code == 200
     anchor = {"dataset": "/shop/totals", "key": {"id": 1}, "column": "amount"}
     stack.call("POST", f"{here}/comments", json={"body": "Why?", "anchor": anchor}, expect=201)
-    [comment] = stack.call("GET", f"{here}/comments")["results"]
+    [_, comment] = stack.call("GET", f"{here}/comments")["results"]
     at = f"{here}/comments/{comment['id']}"
     reply = stack.call("POST", f"{here}/comments", json={"body": "Hm.", "reply_to": comment["id"]}, expect=201)
     stack.call("PATCH", at, json={"body": "Why is it so?"})

@@ -400,6 +400,21 @@ class PullReopen(PullEndpoint):
         return Response(serializers.PullDetailSerializer(pull).data)
 
 
+class PullSuggestions(PullEndpoint):
+    """POST `…/suggestions`."""
+
+    @extend_schema(
+        operation_id="commitSuggestions",
+        request=serializers.CommitSuggestionsSerializer,
+        responses={201: CommitSerializer, **refusals(409)},
+    )
+    def post(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002
+        """Commit what comments on lines suggest to the source branch, and resolve their threads."""
+        fields = read_input(serializers.CommitSuggestionsSerializer, self.body)
+        commit = services.commit_suggestions(pull=self.find(repo, number), by=self.principal, **fields)
+        return Response(CommitSerializer(commit).data, status=201)
+
+
 class PullUpdate(PullEndpoint):
     """POST `…/update`."""
 

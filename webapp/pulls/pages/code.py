@@ -114,6 +114,8 @@ class CodePage:
     next: int | None
     viewed: int
     """How many files the reader has ticked."""
+    suggestions: int
+    """How many changes that comments suggest the reader can commit from this page."""
     reviewed: ReviewedHead | None
     """None where the reader has reviewed nothing, or what is there now."""
 
@@ -220,6 +222,7 @@ def read_code(principal: Principal, repository: str, number: int, *, parameters:
         previous=page.previous,
         next=page.next,
         viewed=sum(mark.is_viewed for mark in marks.values()),
+        suggestions=sum(map(_count_suggestions, talk.values())) if head.is_open else 0,
         reviewed=ReviewedHead(review.head_sha, review.created_at, newer is None, is_since) if review else None,
     )
 
@@ -228,6 +231,12 @@ def _choose_page(paths: list[str], *, path: str, page: str) -> NumberedPage:
     """Return the page of a file that is asked for, else the one that is."""
     number = paths.index(path) // FILES + 1 if path in paths else read_count(page) or 1
     return NumberedPage.choose(number, size=FILES, total=len(paths))
+
+
+def _count_suggestions(talk: FileTalk) -> int:
+    threads = [remark for remarks in talk.by_line.values() for remark in remarks]
+    said = [remark for thread in threads for remark in (thread, *thread.replies)]
+    return sum(remark.suggestion is not None and remark.suggestion.may_commit for remark in said)
 
 
 def view_file(

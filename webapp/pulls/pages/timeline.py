@@ -197,7 +197,8 @@ def describe_anchor(loaded: Loaded, anchor: dict[str, Any]) -> Anchor | None:
         where = " · ".join(part for part in (words, anchor.get("column") and f"column {anchor['column']}") if part)
         return Anchor(path, loaded.find_data_url(path), dataset=True, where=where)
     if anchor.get("path"):
-        text = f"{anchor['path']}:{anchor.get('line', '')}"
+        lines = (str(anchor[name]) for name in ("start_line", "line") if name in anchor)
+        text = f"{anchor['path']}:{'–'.join(lines)}"
         return Anchor(
             text, f"{loaded.url}/code?{urlencode({'path': anchor['path']})}#file-{anchor['path']}", dataset=False
         )

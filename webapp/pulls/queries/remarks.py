@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from webapp.core.errors import AppError
 from webapp.pulls.models import Viewed
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.threads import list_threads_on_places
+from webapp.pulls.rules.suggestions import Suggestion, list_suggestions
 from webapp.repositories import queries as repositories
 
 if TYPE_CHECKING:
@@ -27,8 +28,20 @@ GONE = "somebody"
 """Who deleted a comment and has no account any more."""
 MAX_QUOTED = 2_000
 """Characters of a line that are kept to know it again."""
+MAX_LINES = 100
+"""That one comment is about."""
 LineKey = tuple[str, int | None]
 """Side and number."""
+
+
+@dataclass(frozen=True)
+class SuggestedChange:
+    """What a comment suggests, beside the lines that it would change."""
+
+    text: Suggestion
+    old: Sequence[str]
+    may_commit: bool
+    """Whether the reader may commit it, as far as the comment goes: the pull request has to be open."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +68,7 @@ class Remark:
     """Empty where it still says something."""
     may_edit: bool
     may_delete: bool
+    suggestion: SuggestedChange | None = None
     replies: Sequence[Remark] = ()
     """In the order in which they were written; of a reply none."""
 
@@ -102,8 +116,8 @@ class Viewing:
     is_viewed: bool
 
 
-def find_line(pull: PullRequest, anchor: Mapping[str, Any]) -> str | None:
-    """Return what is kept of the line of code that an anchor names; None where there is none."""
+def find_lines(pull: PullRequest, anchor: Mapping[str, Any]) -> str | None:
+    """Return what is kept of the lines of code that an anchor names; None where there are none."""
     ref, path = pull.head_sha, str(anchor["path"])
     try:
         if anchor["side"] == BASE:
@@ -112,7 +126,21 @@ def find_line(pull: PullRequest, anchor: Mapping[str, Any]) -> str | None:
     except AppError:
         return None  # the file is not there, or too big to be read
     lines = text.split("\n")
-    return lines[anchor["line"] - 1].rstrip("\r")[:MAX_QUOTED] if 0 < anchor["line"] <= len(lines) else None
+    first, last = _range_of(anchor)
+    return (
+        quote_lines(line.rstrip("\r") for line in lines[first - 1 : last]) if first > 0 and last <= len(lines) else None
+    )
+
+
+def quote_lines(lines: Iterable[str]) -> str:
+    """Return what is kept of lines of code, to know them again."""
+    return "\n".join(line[:MAX_QUOTED] for line in lines)
+
+
+def is_as_quoted(pull: PullRequest, comment: Comment) -> bool:
+    """Return whether the lines that a thread is about surely say what they said when it was begun: none is cut."""
+    is_whole = all(len(line) < MAX_QUOTED for line in comment.quoted.split("\n"))
+    return is_whole and find_lines(pull, comment.anchor or {}) == comment.quoted
 
 
 def list_file_talk(
@@ -201,21 +229,42 @@ def _make_talk(
     others = []
     for comment in comments:
         anchor = comment.anchor or {}
-        place = (anchor["side"], anchor["line"])
-        now = shown[place] if place in shown else find_line(pull, anchor)
-        where = f"line {anchor['line']}" + (" before" if anchor["side"] == BASE else "")
+        side, (first, last) = anchor["side"], _range_of(anchor)
+        places = [(side, number) for number in range(first, last + 1)]
+        is_shown = all(place in shown for place in places)
+        now = quote_lines(shown[place] for place in places) if is_shown else find_lines(pull, anchor)
         outdated = now != comment.quoted
-        remark = make_remark(comment, reader, where=where, is_outdated=outdated)
-        if place in shown and not outdated:
-            by_line[place].append(remark)
+        remark = make_remark(comment, reader, where=name_lines(anchor), is_outdated=outdated)
+        if is_shown and not outdated:
+            by_line[side, last].append(remark)
         else:
             others.append(remark)
     return FileTalk(by_line, others)
 
 
-def make_remark(comment: Comment, reader: RemarkReader, *, where: str = "", is_outdated: bool = False) -> Remark:
-    """Return a comment as its reader sees it, with its replies where it begins a thread."""
+def name_lines(anchor: Mapping[str, Any]) -> str:
+    """Say which lines an anchor is about."""
+    first, last = _range_of(anchor)
+    lines = f"line {last}" if first == last else f"lines {first} to {last}"
+    return lines + (" before" if anchor.get("side") == BASE else "")
+
+
+def _range_of(anchor: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the first and the last line that an anchor is about."""
+    return anchor.get("start_line", anchor["line"]), anchor["line"]
+
+
+def make_remark(
+    comment: Comment,
+    reader: RemarkReader,
+    *,
+    where: str = "",
+    is_outdated: bool = False,
+    thread: Comment | None = None,
+) -> Remark:
+    """Return a comment as its reader sees it, with its replies where it begins a thread; `thread` is that of a reply."""
     is_own, is_deleted = comment.author_id == reader.user, comment.deleted_at is not None
+    thread = thread or comment
     return Remark(
         id=comment.pk,
         thread=comment.thread_id or comment.pk,
@@ -233,5 +282,20 @@ def make_remark(comment: Comment, reader: RemarkReader, *, where: str = "", is_o
         deleted_by=comment.deleted_by.username if comment.deleted_by is not None else GONE if is_deleted else "",
         may_edit=is_own and not is_deleted,
         may_delete=(is_own or reader.may_maintain) and not is_deleted,
-        replies=[make_remark(reply, reader) for reply in comment.replies.all()] if comment.thread_id is None else [],
+        suggestion=_read_suggestion(comment, thread, reader, is_outdated=is_outdated),
+        replies=[
+            make_remark(reply, reader, is_outdated=is_outdated, thread=comment)
+            for reply in (comment.replies.all() if comment.thread_id is None else ())
+        ],
     )
+
+
+def _read_suggestion(
+    comment: Comment, thread: Comment, reader: RemarkReader, *, is_outdated: bool
+) -> SuggestedChange | None:
+    """Return the change that a comment on code of the head suggests; None where it suggests none."""
+    anchor, suggested = thread.anchor or {}, list_suggestions(comment.body)
+    if not suggested or not anchor.get("path") or anchor.get("side") != HEAD:
+        return None
+    may_commit = reader.may_write and not is_outdated and thread.resolved_at is None
+    return SuggestedChange(suggested[0], thread.quoted.split("\n"), may_commit)

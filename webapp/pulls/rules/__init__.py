@@ -9,4 +9,5 @@ Modules:
     reverts: how a revert is called.
     comparisons: what comparisons are called, and why there is none.
     checks: what checks of the head say.
+    suggestions: changes of lines that comments suggest.
 """

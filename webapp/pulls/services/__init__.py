@@ -5,6 +5,7 @@ Modules:
     attaching: the comparisons that their datasets show.
     sides: builds of both sides.
     remarks: threads of comments, and marks of what was viewed.
+    suggestions: changes of lines that comments suggest, as commits.
     updating: a source branch brought up to date.
     merging: a Git merge and a build, as one operation.
     reverting: a pull request that takes another one back.
@@ -28,6 +29,7 @@ from webapp.pulls.services.remarks import add_comment, delete_comment, edit_comm
 from webapp.pulls.services.reverting import revert_pull
 from webapp.pulls.services.sides import build_pull
 from webapp.pulls.services.sources import delete_source, restore_source
+from webapp.pulls.services.suggestions import commit_suggestions
 from webapp.pulls.services.updating import update_branch
 
 __all__ = [
@@ -36,6 +38,7 @@ __all__ = [
     "build_pull",
     "cancel_pull_comparison",
     "close_pull",
+    "commit_suggestions",
     "delete_comment",
     "delete_source",
     "edit_comment",

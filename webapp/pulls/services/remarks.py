@@ -15,8 +15,9 @@ from webapp.core.numbers import read_count
 from webapp.pulls import signals
 from webapp.pulls.models import Comment, CommentVersion, PullRequest, Viewed
 from webapp.pulls.queries import pulls as queries
-from webapp.pulls.queries.remarks import find_line
+from webapp.pulls.queries.remarks import MAX_LINES, find_lines
 from webapp.pulls.queries.threads import get_comment
+from webapp.pulls.rules.suggestions import list_suggestions
 from webapp.repositories.rules import webhooks
 from webapp.repositories.services import announce_event
 
@@ -38,7 +39,7 @@ def add_comment(
     """Remark on the pull request, a line of code or a cell of data, or reply to the comment of that number.
 
     Raises:
-        InvalidInput: no text, too much of it, an anchor that is none, or a reply that has one.
+        InvalidInput: no text, too much of it, two suggestions, an anchor that is none, or a reply that has one.
         NotFound: the pull request has no comment to reply to.
 
     """
@@ -167,9 +168,12 @@ def announce_pull(pull: PullRequest, event: str, **details: Any) -> None:
 
 
 def check_comment(body: str) -> None:
-    """Refuse a comment that says nothing, or too much."""
+    """Refuse a comment that says nothing, or too much, or suggests two changes of which one would be committed."""
     if not body.strip():
         raise InvalidInput("The comment is empty.", errors={"body": ["Write something."]})
+    if len(list_suggestions(body)) > 1:
+        message = "A comment suggests one change. Write a comment for each."
+        raise InvalidInput(message, errors={"body": [message]})
     check_body(body)
 
 
@@ -208,12 +212,11 @@ def _list_files(pull: PullRequest) -> set[str]:
 
 
 def _check_anchor(pull: PullRequest, anchor: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    """Return the anchor as it is stored, and what stands there now: the line, or the transaction that the row is of."""
-    if {"path", "line"} <= set(anchor) <= {"path", "line", "side"}:
-        side = anchor.get("side", "head")
-        if side in ("head", "base") and type(anchor["line"]) is int and isinstance(anchor["path"], str):
-            place = {"path": anchor["path"], "line": anchor["line"], "side": side}
-            return place, find_line(pull, place) or ""
+    """Return the anchor as it is stored, and what stands there now: the lines, or the transaction that the row is of."""
+    if {"path", "line"} <= set(anchor) <= {"path", "line", "start_line", "side"}:
+        place = _read_lines(anchor)
+        if place is not None:
+            return place, find_lines(pull, place) or ""
     if {"dataset"} <= set(anchor) <= {"dataset", "key", "column"}:
         number = read_count(str(anchor["dataset"]))
         row = pull.datasets.filter(dataset_id=number).first() if number is not None else None
@@ -225,6 +228,21 @@ def _check_anchor(pull: PullRequest, anchor: Mapping[str, Any]) -> tuple[dict[st
         place = {"dataset": row.path, "key": anchor.get("key"), "column": anchor.get("column")}
         return place, row.after_id or ""
     raise InvalidInput(
-        "The anchor is neither {path, line, side} nor {dataset, key, column}.",
-        errors={"anchor": ["side is head or base, line a number."]},
+        "The anchor is neither {path, line, start_line, side} nor {dataset, key, column}.",
+        errors={
+            "anchor": [f"side is head or base, line a number, start_line one before it, at most {MAX_LINES} lines up."]
+        },
     )
+
+
+def _read_lines(anchor: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the place in code that an anchor names; None where it names none."""
+    path, last, side = anchor["path"], anchor["line"], anchor.get("side", "head")
+    first = anchor.get("start_line")
+    first = last if first is None else first
+    if side not in ("head", "base") or type(first) is not int or type(last) is not int or not isinstance(path, str):
+        return None
+    if first != last and not 0 < first < last < first + MAX_LINES:
+        return None
+    place = {"path": path, "line": last, "side": side}
+    return place if first == last else {**place, "start_line": first}

@@ -220,6 +220,20 @@ def resolve(request: HttpRequest, comment: Comment, by: Principal) -> str:
     return ""
 
 
+@_form("/code")
+def commit_suggestions(request: HttpRequest, pull: PullRequest, by: Principal) -> str:
+    """Commit the suggestion whose button was pressed, or all that are chosen."""
+    texts = request.POST.getlist("only") or request.POST.getlist("comments")
+    commit = services.commit_suggestions(
+        pull=pull,
+        comments=[number for text in texts if (number := read_count(text)) is not None],
+        message=request.POST.get("message", ""),
+        by=by,
+        expected_head=_read(UpdateForm(request.POST))["expected_head"],
+    )
+    return f"Committed as {commit.sha[:7]}."
+
+
 @require_safe
 def show_versions(request: HttpRequest, repo: str, number: int, comment_id: int) -> HttpResponse:
     """Show what a comment said before, for the dialog that asks."""

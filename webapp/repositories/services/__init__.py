@@ -40,6 +40,7 @@ from webapp.repositories.services.commits import (
     merge_into_branch,
     prepare_merge,
     revert_to_new_branch,
+    sign,
 )
 from webapp.repositories.services.copies import check_copy, check_repositories_part
 from webapp.repositories.services.deletions import sweep_deletions
@@ -106,6 +107,7 @@ __all__ = [
     "set_member",
     "set_protection",
     "set_publication",
+    "sign",
     "sweep_commits",
     "sweep_deletions",
     "sweep_deliveries",

@@ -19,6 +19,7 @@ from webapp.runtime.room import check_room
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from webapp.accounts.models import User
     from webapp.core.principals import Principal
     from webapp.git.values import Change, CommitInfo, MergeMethod
     from webapp.repositories.models import Repository
@@ -29,6 +30,11 @@ def person_of(by: Principal) -> Person:
     user = get_user_model().objects.filter(pk=by.user_id).first()
     if user is None:
         return Person(name=by.username, email=f"{by.username}@localhost")
+    return sign(user)
+
+
+def sign(user: User) -> Person:
+    """Return how somebody is named in commits."""
     return Person(name=user.get_full_name() or user.username, email=user.email or f"{user.username}@localhost")
 
 

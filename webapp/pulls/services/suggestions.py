@@ -1,0 +1,136 @@
+"""Committing what readers suggest on lines of code."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from django.db import transaction
+
+from webapp.accounts.permissions import check_repository
+from webapp.core import clock
+from webapp.core.errors import Conflict, InvalidInput
+from webapp.git.values import Change
+from webapp.pulls import signals
+from webapp.pulls.models import Comment, PullRequest
+from webapp.pulls.queries import pulls as queries
+from webapp.pulls.queries.remarks import is_as_quoted
+from webapp.pulls.queries.threads import get_comment
+from webapp.pulls.rules.states import PullState
+from webapp.pulls.rules.suggestions import OverlapError, Replacement, list_suggestions, replace_lines
+from webapp.pulls.services.pulls import refresh_pull
+from webapp.repositories import queries as repositories
+from webapp.repositories import services as repository_services
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from webapp.core.principals import Principal
+    from webapp.git.values import CommitInfo
+
+MAX_AT_ONCE = 100
+
+
+def commit_suggestions(
+    *,
+    pull: PullRequest,
+    comments: Sequence[int],
+    by: Principal,
+    message: str = "",
+    expected_head: str | None = None,
+) -> CommitInfo:
+    """Commit what comments suggest to the source branch, in one commit or not at all, and resolve their threads.
+
+    Whoever suggested a change is a co-author of the commit. A process that dies after the commit leaves the threads
+    open: they are outdated then, since their lines say something else.
+
+    Args:
+        pull: an open pull request.
+        comments: the numbers of the comments.
+        by: who commits; a writer of the repository.
+        message: of the commit; one is written where it is empty.
+        expected_head: the head that was looked at.
+
+    Raises:
+        InvalidInput: no comments or too many, one that suggests nothing, or two of the same line.
+        NotFound: the pull request has no such comment.
+        Conflict: it is not open, its head is not the expected one, or lines have changed since the comment.
+
+    """
+    check_repository(by, pull.repository.name, "write")
+    if not 0 < len(set(comments)) <= MAX_AT_ONCE:
+        text = f"Choose one to {MAX_AT_ONCE} suggestions."
+        raise InvalidInput(text, errors={"comments": [text]})
+    refresh_pull(pull=pull)
+    if pull.state != PullState.OPEN:
+        raise Conflict(f"The pull request is {pull.state}; its branch stays as it is.", code="not_open")
+    queries.check_head(pull, expected_head)
+    chosen = [get_comment(pull, number) for number in dict.fromkeys(comments)]
+    changes = _collect_changes(pull, chosen)
+    commit = repository_services.commit_files(
+        repository=pull.repository,
+        branch=pull.source,
+        message=_write_message(chosen, message.strip(), by=by),
+        changes=changes,
+        expected_head=pull.head_sha,
+        by=by,
+    )
+    _resolve(pull, chosen, by=by)
+    refresh_pull(pull=pull)
+    return commit
+
+
+def _collect_changes(pull: PullRequest, comments: Sequence[Comment]) -> list[Change]:
+    by_path: dict[str, list[Replacement]] = defaultdict(list)
+    for comment in comments:
+        anchor = (comment.thread or comment).anchor or {}
+        by_path[anchor.get("path", "")].append(_read_replacement(pull, comment))
+    return [_change_file(pull, path, replacements) for path, replacements in by_path.items()]
+
+
+def _read_replacement(pull: PullRequest, comment: Comment) -> Replacement:
+    """Return what a comment suggests of lines that still say what they said when it was written."""
+    thread = comment.thread or comment
+    anchor, suggested = thread.anchor or {}, list_suggestions(comment.body)
+    if not suggested or anchor.get("side") != "head":
+        text = f"Comment {comment.pk} suggests no change of the branch's code."
+        raise InvalidInput(text, errors={"comments": [text]})
+    if not is_as_quoted(pull, thread):
+        raise Conflict(
+            f"The lines of {anchor['path']} that comment {comment.pk} is about have changed since. Change the file by "
+            "hand, or ask for a new suggestion.",
+            code="suggestion_outdated",
+        )
+    return Replacement(anchor.get("start_line", anchor["line"]), anchor["line"], suggested[0].lines)
+
+
+def _change_file(pull: PullRequest, path: str, replacements: Sequence[Replacement]) -> Change:
+    content = repositories.read_file(pull.repository, pull.head_sha, path)
+    try:
+        return Change(path=path, content=replace_lines(content.decode(), replacements).encode())
+    except OverlapError as error:
+        text = f"Two suggestions change line {error.line} of {path}. Commit one of them."
+        raise InvalidInput(text, errors={"comments": [text]}) from None
+    except UnicodeDecodeError:
+        text = f"{path} is no text in UTF-8. Change it by hand."
+        raise InvalidInput(text, errors={"comments": [text]}) from None
+
+
+def _write_message(comments: Sequence[Comment], message: str, *, by: Principal) -> str:
+    """Return the message of the commit, which names whoever suggested what."""
+    others = {comment.author.username: comment.author for comment in comments if comment.author_id != by.user_id}
+    if not message:
+        paths = sorted({(comment.thread or comment).anchor["path"] for comment in comments})  # type: ignore[index]
+        what = f"suggestion on {paths[0]}" if len(comments) == 1 else f"{len(comments)} suggestions"
+        message = f"Apply {what}"
+    people = [repository_services.sign(author) for author in others.values()]
+    trailers = [f"Co-authored-by: {person.name} <{person.email}>" for person in people]
+    return "\n".join([message, *(["", *trailers] if trailers else []), ""])
+
+
+def _resolve(pull: PullRequest, comments: Sequence[Comment], *, by: Principal) -> None:
+    """Say that the threads are dealt with; the audit log has the commit."""
+    with transaction.atomic():
+        threads = Comment.objects.filter(pk__in=[comment.thread_id or comment.pk for comment in comments])
+        threads.filter(resolved_at=None).update(resolved_at=clock.now(), resolved_by_id=by.user_id)
+        signals.standing_moved.send(sender=PullRequest, pull=pull)
