@@ -14,12 +14,11 @@ from urllib.parse import unquote, urlsplit
 import nh3
 from django.utils.safestring import SafeString, mark_safe
 from markdown_it import MarkdownIt
+from markdown_it.token import Token
 from markdown_it.utils import OptionsDict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from markdown_it.token import Token
+    from collections.abc import Iterable, Iterator, Mapping
 
 _PARSER = MarkdownIt("commonmark", {"html": False, "linkify": False}).enable(["table", "strikethrough"])
 _TAGS = {
@@ -70,10 +69,23 @@ class Section:
     """Its paragraphs, cells and code, without marks."""
 
 
+def render(text: str, links: Mapping[str, str] | None = None) -> SafeString:
+    """Render Markdown with headings two levels down, so that a page keeps one h1 and its own h2.
+
+    Args:
+        text: in Markdown.
+        links: addresses of what the text names, by how it is written there; in code nothing is linked.
+
+    """
+    return _render(text, tuple(item for item in (links or {}).items() if item[0] in text))
+
+
 @lru_cache(maxsize=256)
-def render(text: str) -> SafeString:
-    """Render Markdown with headings two levels down, so that a page keeps one h1 and its own h2."""
-    return _finish(_parse(text))
+def _render(text: str, links: tuple[tuple[str, str], ...]) -> SafeString:
+    tokens = _parse(text)
+    if links:
+        _link_words(tokens, dict(links))
+    return _finish(tokens)
 
 
 def render_file(text: str, file: MarkdownFile) -> SafeString:
@@ -137,6 +149,27 @@ def _walk(tokens: Iterable[Token]) -> Iterator[Token]:
     for token in tokens:
         yield token
         yield from _walk(token.children or ())
+
+
+def _link_words(tokens: Iterable[Token], links: Mapping[str, str]) -> None:
+    """Make links of words, but for those in a link."""
+    longest_first = "|".join(re.escape(word) for word in sorted(links, key=len, reverse=True))
+    words = re.compile(rf"(?<![\w/.#&=?-])({longest_first})(?![\w/-])")
+    for token in tokens:
+        if token.type == "inline":
+            token.children = list(_split_texts(token.children or (), words, links))
+
+
+def _split_texts(children: Iterable[Token], words: re.Pattern[str], links: Mapping[str, str]) -> Iterator[Token]:
+    depth = 0
+    for child in children:
+        depth += {"link_open": 1, "link_close": -1}.get(child.type, 0)
+        if child.type != "text" or depth:
+            yield child
+            continue
+        for number, piece in enumerate(words.split(child.content)):
+            linked = [Token("link_open", "a", 1, attrs={"href": links[piece]})] if number % 2 else []
+            yield from (*linked, Token("text", "", 0, content=piece), *(Token("link_close", "a", -1) for _ in linked))
 
 
 def _name_headings(tokens: list[Token]) -> None:

@@ -483,6 +483,12 @@ def theme(context: Mapping[str, Any]) -> SafeString:
     )
 
 
+@register.simple_tag(takes_context=True)
+def written(context: template.Context, text: str) -> SafeString:
+    """Render what somebody wrote, in Markdown; what the page has addresses of in `references` is linked."""
+    return markdown.render(text, context.get("references"))
+
+
 @register.filter(name="markdown")
 def markdown_filter(text: str | None) -> SafeString:
     """Render Markdown, cleaned."""

@@ -12,5 +12,6 @@ Modules:
     source: the source branch once the pull request is over.
     code: the tabs Commits, Code and Builds.
     data: the tabs Data and Schema.
+    references: links from what people write to what they name.
     counts: sums over the row diffs.
 """

@@ -18,6 +18,7 @@ from webapp.git.diff import FileDiff, limit_lines
 from webapp.pulls.models import Merge
 from webapp.pulls.pages.conversation import frame
 from webapp.pulls.pages.head import PullHead, load, read_head
+from webapp.pulls.pages.references import link_references, texts_of
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.looked import find_moved_review, list_changes_since
 from webapp.pulls.queries.remarks import FileTalk, Viewing, content_of_file, list_file_talk, read_viewed
@@ -116,6 +117,8 @@ class CodePage:
     """How many files the reader has ticked."""
     suggestions: int
     """How many changes that comments suggest the reader can commit from this page."""
+    references: Mapping[str, str]
+    """Addresses of what comments name."""
     reviewed: ReviewedHead | None
     """None where the reader has reviewed nothing, or what is there now."""
 
@@ -223,6 +226,9 @@ def read_code(principal: Principal, repository: str, number: int, *, parameters:
         next=page.next,
         viewed=sum(mark.is_viewed for mark in marks.values()),
         suggestions=sum(map(_count_suggestions, talk.values())) if head.is_open else 0,
+        references=link_references(
+            principal, pull.repository, [text for said in talk.values() for text in texts_of(said.threads)]
+        ),
         reviewed=ReviewedHead(review.head_sha, review.created_at, newer is None, is_since) if review else None,
     )
 
@@ -234,8 +240,7 @@ def _choose_page(paths: list[str], *, path: str, page: str) -> NumberedPage:
 
 
 def _count_suggestions(talk: FileTalk) -> int:
-    threads = [remark for remarks in talk.by_line.values() for remark in remarks]
-    said = [remark for thread in threads for remark in (thread, *thread.replies)]
+    said = [remark for thread in talk.threads for remark in (thread, *thread.replies)]
     return sum(remark.suggestion is not None and remark.suggestion.may_commit for remark in said)
 
 

@@ -12,12 +12,15 @@ from webapp.comparisons.rules.states import BREAKING, ComparisonState
 from webapp.core.numbers import read_count
 from webapp.pulls.pages.head import Loaded, PullHead, load, load_all_of, read_head
 from webapp.pulls.pages.merge_box import MergeBox, describe_merge
+from webapp.pulls.pages.references import link_references, texts_of
 from webapp.pulls.pages.timeline import ConversationEntry, Mark, read_timeline, sum_up
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.remarks import Remark, RemarkReader
 from webapp.pulls.rules import states
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from webapp.core.principals import Principal
     from webapp.pulls.models import PullDataset, PullRequest
     from webapp.pulls.rules.checks import CheckResult
@@ -78,6 +81,8 @@ class ConversationPage:
     groups: list[DatasetGroup]
     checks: list[CheckResult]
     rules: list[str]
+    references: Mapping[str, str]
+    """Addresses of what people wrote of."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +93,7 @@ class News:
     replies: list[Remark]
     """In threads that the page shows."""
     news_url: str
+    references: Mapping[str, str]
 
 
 def frame(name: str) -> dict[str, Any]:
@@ -105,11 +111,12 @@ def read_conversation(
     opened, *entries = timeline.entries
     end = min(len(entries) if before is None else before, len(entries))
     start = max(0, end - ENTRIES)
+    shown = [opened, *entries[start:end]]
     return ConversationPage(
         **frame(repository),
         head=head,
         tab="Conversation",
-        entries=[opened, *entries[start:end]],
+        entries=shown,
         earlier=start,
         later=len(entries) - end,
         earlier_url=f"{head.url}?before={start}",
@@ -120,6 +127,7 @@ def read_conversation(
         groups=_group_datasets(loaded),
         checks=queries.list_checks(loaded.pull),
         rules=_list_rules(loaded),
+        references=_link(principal, loaded.pull, shown),
     )
 
 
@@ -143,7 +151,17 @@ def read_news(principal: Principal, repository: str, number: int, *, after: int,
     newest = read_count(seen.rpartition("-")[2]) if seen else None
     replies = _list_replies(shown, after=newest) if newest is not None else []
     seen = timeline.seen if end == len(timeline.entries) else ""  # there are more, whatever comes meanwhile
-    return News(timeline.entries[after:end], replies, _find_news_url(pull, after=end, seen=seen))
+    entries = timeline.entries[after:end]
+    references = _link(principal, pull, entries, texts_of(replies))
+    return News(entries, replies, _find_news_url(pull, after=end, seen=seen), references)
+
+
+def _link(
+    principal: Principal, pull: PullRequest, entries: list[ConversationEntry], texts: Iterable[str] = ()
+) -> Mapping[str, str]:
+    """Return the addresses of what entries and other texts name."""
+    said = texts_of(entry.remark for entry in entries if entry.remark is not None)
+    return link_references(principal, pull.repository, [*(entry.body for entry in entries), *said, *texts])
 
 
 def _list_replies(entries: list[ConversationEntry], *, after: int) -> list[Remark]:

@@ -20,6 +20,7 @@ from webapp.comparisons.rules.states import BREAKING, CHANGED, NOT_COMPARED, Com
 from webapp.core.errors import NotFound
 from webapp.pulls.pages.conversation import frame
 from webapp.pulls.pages.head import Loaded, PullHead, load, read_head
+from webapp.pulls.pages.references import link_references, texts_of
 from webapp.pulls.queries import named
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.looked import find_last_review
@@ -160,6 +161,8 @@ class DataPage:
     hidden: int
     """How many the reader may not see."""
     view: PullDatasetPart | None
+    references: Mapping[str, str]
+    """Addresses of what comments name."""
     pull_url: str
     build_url: str
 
@@ -217,6 +220,7 @@ def read_data(principal: Principal, repository: str, number: int, *, parameters:
     loaded = load(principal, repository, number)
     row = _choose(loaded, str(parameters.get("dataset", "")))
     marks = read_viewed(loaded.pull, {dataset.path: content_of_dataset(dataset) for dataset in loaded.rows}, principal)
+    view = _view_dataset(loaded, row, parameters, principal, marks[row.path]) if row else None
     return DataPage(
         **frame(repository),
         head=read_head(principal, loaded),
@@ -225,7 +229,8 @@ def read_data(principal: Principal, repository: str, number: int, *, parameters:
         total=len(marks),
         viewed=sum(mark.is_viewed for mark in marks.values()),
         hidden=loaded.hidden,
-        view=_view_dataset(loaded, row, parameters, principal, marks[row.path]) if row else None,
+        view=view,
+        references=link_references(principal, loaded.pull.repository, texts_of(view.talk.threads if view else ())),
         pull_url=loaded.url,
         build_url=reverse("pull-build", args=[repository, number]),
     )

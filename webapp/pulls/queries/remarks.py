@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from webapp.accounts.permissions import can_repository
@@ -97,6 +98,11 @@ class FileTalk:
     others: Sequence[Remark]
     """Of lines that say something else now, or that the diff does not show."""
 
+    @property
+    def threads(self) -> list[Remark]:
+        """All of them."""
+        return [*chain.from_iterable(self.by_line.values()), *self.others]
+
 
 @dataclass(frozen=True)
 class RowTalk:
@@ -105,6 +111,11 @@ class RowTalk:
     by_row: Mapping[int, Sequence[Remark]]
     """By the number of the row, of those that are shown."""
     others: Sequence[Remark]
+
+    @property
+    def threads(self) -> list[Remark]:
+        """All of them."""
+        return [*chain.from_iterable(self.by_row.values()), *self.others]
 
 
 @dataclass(frozen=True)

@@ -9,5 +9,6 @@ Modules:
     reverts: how a revert is called.
     comparisons: what comparisons are called, and why there is none.
     checks: what checks of the head say.
+    references: what texts name.
     suggestions: changes of lines that comments suggest.
 """

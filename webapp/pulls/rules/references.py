@@ -1,0 +1,41 @@
+"""What a text names that has a page: `#3`, `/nyc/delays/daily`, `build 12`, a commit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+PATTERN = re.compile(
+    r"(?<![\w/.#&=?-])(?:#(?P<pull>\d{1,9})|[Bb]uild (?P<build>\d{1,9})|(?P<path>(?:/[\w-][\w.-]*)+(?<=\w))"
+    r"|(?P<sha>[0-9a-f]{7,40}))(?![\w/-])"
+)
+MOST = 100
+"""So many of a kind are looked up for one page."""
+
+
+@dataclass(slots=True)
+class References:
+    """What texts name, by kind."""
+
+    pulls: set[int] = field(default_factory=set)
+    builds: set[int] = field(default_factory=set)
+    paths: set[str] = field(default_factory=set)
+    shas: set[str] = field(default_factory=set)
+    """Or their beginnings."""
+
+
+def collect_references(texts: Iterable[str]) -> References:
+    """Return what texts seem to name; what is there of it, and may be seen, is another question."""
+    found = References()
+    for text in texts:
+        for match in PATTERN.finditer(text):
+            if match["pull"] and len(found.pulls) < MOST:
+                found.pulls.add(int(match["pull"]))
+            elif match["build"] and len(found.builds) < MOST:
+                found.builds.add(int(match["build"]))
+            elif match["path"] and len(found.paths) < MOST:
+                found.paths.add(match["path"])
+            elif match["sha"] and len(found.shas) < MOST:
+                found.shas.add(match["sha"])
+    return found
