@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
-from webapp.builds.pages.builds import list_branch_links
+from webapp.builds.pages.links import list_branch_links
 from webapp.core.errors import AppError
 from webapp.core.numbered import NumberedPage
 from webapp.sql import queries

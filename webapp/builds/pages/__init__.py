@@ -1,7 +1,11 @@
 """What the pages of builds show: one frozen value a page, permissions already decided.
 
 Modules:
-    builds: lists of builds, one build, its jobs, JobSpecs and lineage.
+    build: one build: its jobs, what they read and wrote, their time line and logs.
+    builds: lists of builds.
+    jobspecs: the JobSpecs that a branch sees.
+    lineage: the lineage of a dataset, and whether it is fresh.
+    links: how these pages name datasets and branches.
     new: a new build: what can be chosen, and the plan of it.
     uploads: loading a file: where it goes, what is in it, how it is read.
 """

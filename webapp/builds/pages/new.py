@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from webapp.builds import permissions
 from webapp.builds.models import Build
-from webapp.builds.pages import builds as pages
+from webapp.builds.pages.lineage import describe_verdict
+from webapp.builds.pages.links import link_dataset, list_branch_links
 from webapp.builds.queries import chains, planning, specs
 from webapp.builds.queries.specs import SeenSpec
 from webapp.builds.rules.freshness import FreshnessVerdict
@@ -163,7 +164,7 @@ def list_branches(principal: Principal, order: NewBuild, *, q: str = "") -> Pick
 
 def _link_branches(ground: _Ground, *, q: str = "") -> Picker:
     name = ground.repository.name
-    return pages.list_branch_links(ground.repository, "/builds/new", current=ground.branch, q=q, repository=name)
+    return list_branch_links(ground.repository, "/builds/new", current=ground.branch, q=q, repository=name)
 
 
 def _read_ground(principal: Principal, order: NewBuild) -> _Ground:
@@ -191,7 +192,7 @@ def _choose(
 
 
 def _describe(path: str, verdict: FreshnessVerdict, is_ticked: bool) -> Mapping[str, Any]:
-    return {"path": path, "is_ticked": is_ticked, **pages.describe_verdict(verdict)}
+    return {"path": path, "is_ticked": is_ticked, **describe_verdict(verdict)}
 
 
 def _plan(
@@ -233,11 +234,9 @@ def _describe_plan(plan: BuildPlan) -> tuple[Mapping[str, Any], ...]:
     return tuple(
         {
             "job": job,
-            "inputs": [
-                {"input": choice, "dataset": pages.link_dataset(choice.path, choice.branch)} for choice in job.inputs
-            ],
+            "inputs": [{"input": choice, "dataset": link_dataset(choice.path, choice.branch)} for choice in job.inputs],
             "outputs": [
-                {"output": output, "dataset": pages.link_dataset(output.path, output.branch)} for output in job.outputs
+                {"output": output, "dataset": link_dataset(output.path, output.branch)} for output in job.outputs
             ],
         }
         for job in plan.jobs

@@ -12,8 +12,12 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from webapp.accounts.permissions import signed_in
 from webapp.builds import queries, services
-from webapp.builds.pages import builds as build_pages
 from webapp.builds.pages import new
+from webapp.builds.pages.build import read_build_page
+from webapp.builds.pages.builds import read_builds_page, read_builds_sidebar
+from webapp.builds.pages.jobspecs import read_jobspecs_page
+from webapp.builds.pages.lineage import read_freshness_part, read_lineage_page
+from webapp.builds.pages.links import list_branch_links
 from webapp.builds.pages.new import NewBuild
 from webapp.core import names, pages
 from webapp.core.errors import NotFound
@@ -27,7 +31,7 @@ FRAGMENTS = {"live", "log"}
 def list_builds(request: HttpRequest) -> HttpResponse:
     """Show all builds that somebody may see."""
     filters = queries.BuildFilter.read_page(request.GET)
-    page = build_pages.read_builds_page(signed_in(request), filters=filters, page=_read_page(request))
+    page = read_builds_page(signed_in(request), filters=filters, page=_read_page(request))
     return pages.render(request, "builds/builds.html", page, fragment="list")
 
 
@@ -37,12 +41,10 @@ def list_repository_builds(request: HttpRequest, name: str) -> HttpResponse:
     repository = repositories.get_repository(signed_in(request), name)
     if request.GET.get("fragment") == "sidebar":
         branch = names.check_branch_name(request.GET.get("branch") or repository.default_branch)
-        sidebar = build_pages.read_builds_sidebar(signed_in(request), repository=repository, branch=branch)
+        sidebar = read_builds_sidebar(signed_in(request), repository=repository, branch=branch)
         return pages.render(request, "builds/_sidebar_builds.html", sidebar)
     filters = replace(queries.BuildFilter.read_page(request.GET), repository="")
-    page = build_pages.read_builds_page(
-        signed_in(request), repository=repository, filters=filters, page=_read_page(request)
-    )
+    page = read_builds_page(signed_in(request), repository=repository, filters=filters, page=_read_page(request))
     return pages.render(request, "builds/repository-builds.html", page, fragment="list")
 
 
@@ -55,7 +57,7 @@ def _read_page(request: HttpRequest) -> int:
 def show_build(request: HttpRequest, build_id: int) -> HttpResponse:
     """Show one build: state, plan, jobs, time line, log."""
     number = _read_page(request) if "page" in request.GET else None
-    page = build_pages.read_build_page(signed_in(request), build_id, job=request.GET.get("job", ""), page=number)
+    page = read_build_page(signed_in(request), build_id, job=request.GET.get("job", ""), page=number)
     fragment = request.GET.get("fragment", "")
     return pages.render(request, "builds/build.html", page, fragment=fragment if fragment in FRAGMENTS else None)
 
@@ -153,9 +155,9 @@ def list_jobspecs(request: HttpRequest, name: str) -> HttpResponse:
     branch = names.check_branch_name(request.GET.get("branch") or repository.default_branch)
     if request.GET.get("fragment") == "branches":
         q = request.GET.get("find", "").strip()
-        links = build_pages.list_branch_links(repository, f"/r/{repository.name}/jobspecs", q=q)
+        links = list_branch_links(repository, f"/r/{repository.name}/jobspecs", q=q)
         return pages.render(request, "components/branch_options.html", links)
-    page = build_pages.read_jobspecs_page(
+    page = read_jobspecs_page(
         repository=repository, branch=branch, q=request.GET.get("q", "").strip(), page=_read_page(request)
     )
     if request.GET.get("fragment") == "sidebar":
@@ -169,7 +171,7 @@ def show_lineage(request: HttpRequest, dataset_id: int) -> HttpResponse:
     dataset = datasets.get_dataset(signed_in(request), dataset_id)
     branch = names.check_branch_name(request.GET.get("branch") or names.MASTER)
     if request.GET.get("fragment") == "freshness":
-        part = build_pages.read_freshness_part(dataset=dataset, branch=branch)
+        part = read_freshness_part(dataset=dataset, branch=branch)
         return pages.render(request, "builds/_freshness.html", part)
-    page = build_pages.read_lineage_page(signed_in(request), dataset=dataset, branch=branch)
+    page = read_lineage_page(signed_in(request), dataset=dataset, branch=branch)
     return pages.render(request, "builds/_lineage.html", page)
