@@ -101,11 +101,11 @@ class RepositoryView(RepositoryEndpoint):
     def patch(self, request: Request, repo: str) -> Response:
         """Change its description; a name stays for ever."""
         repository = self.find(repo)
-        if "name" in self.body and self.body["name"] != repository.name:
+        fields = read_input(shapes.RepositoryChangeSerializer, self.body)
+        if fields.get("name", repository.name) != repository.name:
             message = "A repository keeps its name: folders, clones and links hang on it."
             raise InvalidInput(message, code="name_is_fixed", errors={"name": [message]})
         _check_unchanged(request, _description_tag(repository))
-        fields = read_input(shapes.RepositoryChangeSerializer, self.body)
         services.update_repository(
             repository=repository,
             description=fields.get("description", repository.description),

@@ -42,6 +42,7 @@ class NewRepositorySerializer(NounSerializer):
 class RepositoryChangeSerializer(NounSerializer):
     """What of a repository can change."""
 
+    name = Text(max_length=100, trim_whitespace=False, required=False, help_text="the one that it has and keeps")
     description = Text(max_length=500, allow_blank=True, required=False)
 
 
