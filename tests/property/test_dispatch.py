@@ -1,6 +1,6 @@
 """Leased work as a machine: messages lost and doubled, workers that die or are slow, parts that are away, people who cancel.
 
-Three laws, for jobs, comparisons, publications, deliveries and mails. Never two that commit: of all that work on a row at most one
+Three laws, for jobs, comparisons, publications, queries, deliveries and mails. Never two that commit: of all that work on a row at most one
 has it, and it is done once for each time that it was asked for. Nothing is forgotten: once nothing fails any more, whatever
 waits is worked on. Everything ends, in steps that grow with what was asked and no faster.
 """
@@ -51,6 +51,9 @@ from webapp.repositories.models import Delivery, Publication, Webhook
 from webapp.repositories.rules.states import PublicationState
 from webapp.repositories.services import webhooks
 from webapp.runtime.fork_server import LOST
+from webapp.sql import services as sql
+from webapp.sql.models import Query
+from webapp.sql.rules.states import QueryState
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 BRANCHES = ("one", "two", "three")
@@ -214,6 +217,38 @@ class Publications(Work):
 
     def read_state(self, row: Publication) -> Any:
         return Publication.objects.get(pk=row.pk).status
+
+
+class Queries(Work):
+    """Queries that people run."""
+
+    model, done, ends = Query, QueryState.READY, QueryState.ends()
+
+    def ask(self) -> Query:
+        row = Query.objects.create(
+            repository=self.world.repository, by=self.world.user, branch="master", sql="SELECT 1"
+        )
+        sql._ring(row)
+        return row
+
+    def complete(self, row: Query) -> None:
+        self._end(row, 0)
+
+    def lose_part(self, row: Query) -> None:
+        self._end(row, LOST)
+
+    def _end(self, row: Query, code: int) -> None:
+        folder = self.folder / str(code)
+        folder.mkdir(exist_ok=True)
+        if code == 0:
+            write_message(folder / sql.ANSWER, DiffResult(status="ok"))
+        sql._finish(ProcessEnd.of_code(code), Query.objects.held(row), folder)
+
+    def cancel(self, row: Query) -> None:
+        sql.cancel_query(query=row, by=self.world.maker)
+
+    def sweep(self) -> None:
+        sql.sweep_queries()
 
 
 class Deliveries(Work):
@@ -397,7 +432,7 @@ class Dispatch(RuleBasedStateMachine):
                 self.sweep()
 
 
-@pytest.mark.parametrize("kind", [Jobs, Comparisons, Publications, Deliveries, Mails])
+@pytest.mark.parametrize("kind", [Jobs, Comparisons, Publications, Queries, Deliveries, Mails])
 @pytest.mark.parametrize("examples", [12, pytest.param(300, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])])
 def test_work_is_done_once_and_never_forgotten(home: Any, tmp_path: Path, kind: type[Work], examples: int) -> None:
     world = a_world()
