@@ -11,7 +11,7 @@ from django.conf import settings
 
 ROOT = Path(settings.BASE_DIR)
 ENGINE = ROOT / "jobs" / "engine"
-FOLDERS = ("read", "plan", "measure", "compare", "write", "spark")
+FOLDERS = sorted(path.parent.name for path in ENGINE.glob("*/__init__.py"))
 NOT_OURS = {"migrations", "starters"}
 """Django writes the ones, and users go on with the others."""
 PACKAGES = [
