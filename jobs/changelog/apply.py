@@ -47,18 +47,18 @@ def apply_changelog(
     """
     data = changes.select(list_data(changes.column_names))
     log_keys = resolve_log_keys(keys, list_paths(data.schema, _arrow_parts))
-    kept = check_columns(changes.column_names, log_keys, table, from_empty=from_empty)
+    columns = check_columns(changes.column_names, log_keys, table, from_empty=from_empty)
     check_keys(log_keys, read_marks(changes.schema), columns=data.column_names, read=read)
     _check_names(table, data.column_names)
-    stored = check_types(data.schema, table, kept)
+    stored = check_types(data.schema, table, columns)
     with _refusing():
         rows = pa.Table.from_batches(cast_batches(iter(data.to_batches()), stored), schema=stored)
     with connect() as connection:
         connection.register("given", rows.append_column("changelog__change", changes[TYPE].cast(pa.string())))
         connection.execute(f"CREATE TABLE log AS SELECT *, {as_key_columns(log_keys)} FROM given")
         _check_log(connection, log_keys)
-        _check_required(connection, table, kept)
-        if not kept:
+        _check_required(connection, table, columns)
+        if not columns:
             return _write_first(connection, table, stored, from_empty=from_empty, job_id=job_id)
         return _merge(connection, table, stored, log_keys, job_id=job_id)
 
@@ -78,18 +78,18 @@ def _check_names(table: Table, names: Iterable[str]) -> None:
         raise errors.cannot_apply(f"column {taken[0]!r} is how tables of format version 3 tell rows apart: rename it")
 
 
-def check_types(schema: pa.Schema, table: Table, kept: Sequence[str]) -> pa.Schema:
+def check_types(schema: pa.Schema, table: Table, columns: Sequence[str]) -> pa.Schema:
     """Refuse types that the destination cannot take; return those in which it holds the changes.
 
     A column of nothing but NULLs, which has no type of its own, gets that of the destination.
     """
     there = table.schema().as_arrow()
     typed = (
-        there.field(field.name) if pa.types.is_null(field.type) and field.name in kept else field for field in schema
+        there.field(field.name) if pa.types.is_null(field.type) and field.name in columns else field for field in schema
     )
     with _refusing():
         stored = storable_schema(pa.schema(typed))
-        if kept:
+        if columns:
             next_schema(table.metadata, wanted_fields(stored), is_append=True)
     return stored
 
@@ -120,8 +120,8 @@ def check_columns(columns: Sequence[str], keys: Sequence[Key], table: Table, *, 
     data = list_data(columns)
     for name in data:
         if names.get(name.lower(), name) not in data:
-            known = names[name.lower()]
-            raise errors.cannot_apply(f"columns {name!r} and, in the destination, {known!r} differ only in case")
+            name_there = names[name.lower()]
+            raise errors.cannot_apply(f"columns {name!r} and, in the destination, {name_there!r} differ only in case")
     for field in fields:
         if field.required and field.name not in data:
             raise errors.cannot_apply(
@@ -164,7 +164,7 @@ def _merge(
     if not affected and not connection.execute(f"SELECT 1 {_UPSERTS} LIMIT 1").fetchall():
         return None
     widen_schema(table, stored)
-    query, schema = _rows_after(connection, table, affected, keys, given=stored.names)
+    query, schema = _rows_after(connection, table, affected, keys, columns=stored.names)
     reader = connection.sql(query).to_arrow_reader(BATCH_ROWS)
     paths = frozenset(file.data.path for file in affected)
     return replace_files(table, paths, cast_batches(iter(reader), schema), job_id=job_id)
@@ -176,7 +176,7 @@ def _rows_after(
     affected: Sequence[LiveFile],
     keys: Sequence[Key],
     *,
-    given: Sequence[str],
+    columns: Sequence[str],
 ) -> tuple[str, pa.Schema]:
     """Return the rows that come for those of the affected files: what the log leaves, and what it brings."""
     source = ChangelogSource(connection, table)
@@ -186,11 +186,11 @@ def _rows_after(
     is_tracked = bool(affected) and has_row_ids(table)
     old_rows = source.tracked_rows_of(affected) if is_tracked else source.rows_of(affected)
     names = listed(field.name for field in fields)
-    if not is_tracked and all(field.name in given for field in fields):
+    if not is_tracked and all(field.name in columns for field in fields):
         return f"SELECT {names} FROM ({old_rows}) {untouched} UNION ALL SELECT {names} {_UPSERTS}", schema
     come = [
         f"log.{quote(field.name)}"
-        if field.name in given
+        if field.name in columns
         else source.carried(field, _OLD, is_there=f"{_OLD}.changelog__here")
         for field in fields
     ]
@@ -213,9 +213,9 @@ def _head(table: Table) -> int | None:
 
 def _check_log(connection: duckdb.DuckDBPyConnection, keys: Sequence[Key]) -> None:
     by_key = ", ".join(key_columns(keys))
-    known = ", ".join(f"'{word}'" for word in TYPES)
+    words = ", ".join(f"'{word}'" for word in TYPES)
     strange = connection.execute(
-        f"SELECT changelog__change FROM log WHERE changelog__change IS NULL OR changelog__change NOT IN ({known}) LIMIT 1"
+        f"SELECT changelog__change FROM log WHERE changelog__change IS NULL OR changelog__change NOT IN ({words}) LIMIT 1"
     ).fetchall()
     if strange:
         raise errors.cannot_apply(f"unknown change type {strange[0][0]!r}")
@@ -229,9 +229,9 @@ def _check_log(connection: duckdb.DuckDBPyConnection, keys: Sequence[Key]) -> No
         raise errors.duplicate_changes(names_of(keys))
 
 
-def _check_required(connection: duckdb.DuckDBPyConnection, table: Table, kept: Sequence[str]) -> None:
+def _check_required(connection: duckdb.DuckDBPyConnection, table: Table, columns: Sequence[str]) -> None:
     for field in table.schema().fields:
-        if field.name in kept and field.required:
+        if field.name in columns and field.required:
             empty = connection.execute(f"SELECT 1 {_UPSERTS} AND {listed([field.name])} IS NULL LIMIT 1").fetchall()
             if empty:
                 raise errors.cannot_apply(f"column {field.name!r} of the destination is required, and NULL in a change")

@@ -61,14 +61,14 @@ def merge_changelog(
     """
     data = list_data(changes.columns)
     log_keys = resolve_log_keys(keys, list_paths((changes.schema[column] for column in data), _spark_parts))
-    kept = check_columns(changes.columns, log_keys, table, from_empty=from_empty)
+    stored_names = check_columns(changes.columns, log_keys, table, from_empty=from_empty)
     check_keys(log_keys, read_frame_marks(changes), columns=data, read=read)
-    stored = check_types(to_arrow_schema(StructType([changes.schema[column] for column in data])), table, kept)
+    stored = check_types(to_arrow_schema(StructType([changes.schema[column] for column in data])), table, stored_names)
     columns = [F.col(quote(column)).alias(column) for column in data]
     kept_by_spark = changes.select(*columns, F.col(TYPE).cast("string").alias(_CHANGE)).localCheckpoint()
     _check_keys(kept_by_spark, log_keys)
     log = _check_log(kept_by_spark, log_keys)
-    if not kept:
+    if not stored_names:
         if not from_empty and not log.changes:
             return None
         upserts = log.rows.where(F.col(_CHANGE).isin(*_UPSERTS)).drop(_CHANGE)

@@ -147,9 +147,9 @@ class ChangelogSource:
 
     def carried(self, column: NestedField, row: str, *, is_there: str) -> str:
         """Return SQL of a value that nobody says: that of the row `row` if there is one, else what new rows have."""
-        known = next(field for field in self._schema.fields if field.name == column.name)
-        given = column.write_default
-        new = replace(known, default=None if given is None else to_json(column.field_type, given))
+        old = next(field for field in self._schema.fields if field.name == column.name)
+        default = column.write_default
+        new = replace(old, default=None if default is None else to_json(column.field_type, default))
         return f"CASE WHEN {is_there} THEN {row}.{quote(column.name)} ELSE {default_value(new)} END"
 
     def nothing(self) -> str:

@@ -147,12 +147,12 @@ def _wait_for(child: int, limits: Sequence[ProcessLimit], helpers: Sequence[int]
             due[limit] = time.monotonic() + limit.pause_s
 
 
-def _stand_by(*kept: int) -> None:
+def _stand_by(*descriptors: int) -> None:
     """Let go of everything of the caller's, the log above all: its reader waits for the last writer."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     first = 3
-    for descriptor in sorted(kept):
+    for descriptor in sorted(descriptors):
         os.closerange(first, descriptor)
         first = descriptor + 1
     os.closerange(first, MOST_FILES)

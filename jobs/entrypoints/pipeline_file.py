@@ -170,8 +170,8 @@ def read_pipeline(root: Path) -> tuple[Pipeline, list[CodeError]]:
 def _read(parsed: dict[str, Any], reader: _Reader) -> Pipeline:
     for name in parsed:
         if name not in _TABLES:
-            known = ", ".join(f"[{table}]" for table in _TABLES)
-            reader.complain(f"unknown table [{name}]; there are {known}", re.escape(name))
+            tables = ", ".join(f"[{table}]" for table in _TABLES)
+            reader.complain(f"unknown table [{name}]; there are {tables}", re.escape(name))
     pipeline = reader.table(parsed, "pipeline")
     for name in pipeline:
         if name not in ("packages", "folders"):

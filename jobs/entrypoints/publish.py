@@ -81,7 +81,7 @@ def describe_transform(name: str, transform: Transform, root: Path, code: Code) 
         line=transform.line,
         profile=transform.profile,
         size=transform.size,
-        inputs=tuple(InputSpec(key, given.path, given.branch) for key, given in transform.inputs.items()),
+        inputs=tuple(InputSpec(key, declared.path, declared.branch) for key, declared in transform.inputs.items()),
         outputs=tuple(
             OutputSpec(
                 key,
@@ -109,9 +109,9 @@ def _check_packages(pipeline: Pipeline, root: Path) -> Iterator[CodeError]:
 
 
 def _check_seed_types(pipeline: Pipeline, seeds: list[Seed], root: Path) -> Iterator[CodeError]:
-    known = {seed.dataset for seed in seeds}
+    paths = {seed.dataset for seed in seeds}
     for path in pipeline.seed_types:
-        if path not in known:
+        if path not in paths:
             message = f'[seeds."{path}"]: there is no file {FOLDER}{path} with one of {", ".join(SUFFIXES)}'
             yield CodeError(FILE, _line_of(root / FILE, f'seeds."{path}"'), message)
 
@@ -168,7 +168,7 @@ def _walk(path: str, writers: dict[str, JobSpec], state: dict[str, int], trail: 
         state[dataset] = 1
         trail.append(dataset)
         inputs = writers[dataset].inputs if dataset in writers else ()
-        pending.append((dataset, iter(sorted(given.path for given in inputs))))
+        pending.append((dataset, iter(sorted(input_spec.path for input_spec in inputs))))
 
     if state.get(path):
         return []

@@ -106,15 +106,15 @@ def load_transform(manifest: JobManifest, root: Path) -> Transform:
 
 
 def _call(transform: Transform, manifest: JobManifest, connections: Connections) -> dict[str, IcebergOutput]:
-    pinned = {given.name: given for given in manifest.inputs}
+    pinned = {source.name: source for source in manifest.inputs}
     targets = {target.name: target for target in manifest.outputs}
     if set(pinned) != set(transform.inputs) or set(targets) != set(transform.outputs):
         raise TransformError(f"the plan and the code of {manifest.function} name other inputs or outputs")
     inputs = {name: IcebergInput(pinned[name], connections) for name in transform.inputs}
     outputs = {name: IcebergOutput(targets[name], connections) for name in transform.outputs}
     is_incremental = _decide_incremental(transform, manifest, inputs)
-    for given in inputs.values():
-        given.set_incremental(is_incremental=is_incremental)
+    for source in inputs.values():
+        source.set_incremental(is_incremental=is_incremental)
     for output in outputs.values():
         output.set_incremental(is_incremental=is_incremental, is_full_build=_is_full_build(manifest))
     arguments: dict[str, object] = {**inputs, **outputs}
@@ -127,13 +127,13 @@ def _call(transform: Transform, manifest: JobManifest, connections: Connections)
 
 
 def _is_full_build(manifest: JobManifest) -> bool:
-    return not any(given.since_snapshot_id is not None for given in manifest.inputs)
+    return not any(source.since_snapshot_id is not None for source in manifest.inputs)
 
 
 def _decide_incremental(transform: Transform, manifest: JobManifest, inputs: dict[str, IcebergInput]) -> bool:
     if not transform.is_incremental or not manifest.is_incremental:
         return False
-    rewritten = [given.path for given in inputs.values() if not given.grew_only()]
+    rewritten = [source.path for source in inputs.values() if not source.grew_only()]
     if manifest.why_full:
         decided, why = "full build", manifest.why_full
     elif rewritten:

@@ -691,8 +691,8 @@ def _put_on_input(path: str) -> None:
 
 
 def _read_variable(entry: str) -> tuple[str, str]:
-    name, given, value = entry.partition("=")
-    return name, value if given else os.environ[name]
+    name, equals, value = entry.partition("=")
+    return name, value if equals else os.environ[name]
 
 
 def _stand_in_for(child: int) -> int:

@@ -61,14 +61,14 @@ def upload(manifest: UploadManifest) -> JobResult:
     catalog = open_catalog(uri=manifest.catalog_uri, token=manifest.token, branch=manifest.branch)
     table = catalog.load_table(manifest.table)
     is_append = manifest.mode == "append"
-    known = table.schema() if is_append else Schema()
+    schema = table.schema() if is_append else Schema()
     form = CsvFormat(manifest.delimiter, manifest.has_header, manifest.types)
     readers: dict[str, Callable[[Path, Schema], OpenedFile]] = {
         "csv": partial(read_csv, form=form),
         "jsonl": partial(read_json_lines, types=manifest.types),
         "parquet": partial(read_parquet, types=manifest.types),
     }
-    source = readers[manifest.format](Path(manifest.file), known)
+    source = readers[manifest.format](Path(manifest.file), schema)
     with source:
         say(f"read {source.rows:,} rows, {len(source.schema.names)} columns: {_columns(source.schema)}")
         batches = _watch(source.batches(), manifest, source.rows)

@@ -131,9 +131,9 @@ class Transform:
         for path in paths:
             if paths.count(path) > 1:
                 raise DeclarationError(f"{self.name}: two outputs write {path}")
-        for given in self.inputs.values():
-            if given.path in paths:
-                raise DeclarationError(f"{self.name}: {given.path} is both an input and an output")
+        for source in self.inputs.values():
+            if source.path in paths:
+                raise DeclarationError(f"{self.name}: {source.path} is both an input and an output")
         return self._check_signature(parameters)
 
     def _check_signature(self, parameters: dict[str, object]) -> bool:

@@ -202,7 +202,7 @@ class _Parts:
 
 
 def _describe(transform: Transform) -> str:
-    inputs = sorted((name, given.path, given.branch) for name, given in transform.inputs.items())
+    inputs = sorted((name, source.path, source.branch) for name, source in transform.inputs.items())
     outputs = sorted(
         (name, out.path, [(check.name, check.expectation.describe(), check.on_error) for check in out.checks])
         for name, out in transform.outputs.items()
@@ -276,8 +276,8 @@ class _Plain(ast.NodeTransformer):
         if isinstance(body, list) and isinstance(
             node, ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
         ):
-            kept = [statement for statement in body if not _is_text(statement)]
-            node.body = kept or [ast.Pass()]
+            statements = [statement for statement in body if not _is_text(statement)]
+            node.body = statements or [ast.Pass()]
         return node
 
 

@@ -131,10 +131,10 @@ class IcebergOutput:
 
     # --- inside ---
 
-    def _lacking(self, table: Table, given: Sequence[str]) -> list[str]:
+    def _lacking(self, table: Table, names: Sequence[str]) -> list[str]:
         """List the columns of the table that nobody gives values for."""
         fields = () if self._is_from_empty else table.schema().fields
-        return [field.name for field in fields if field.name not in given]
+        return [field.name for field in fields if field.name not in names]
 
     def _apply(self, changes: pa.Table, keys: Sequence[str]) -> int | None:
         from jobs.changelog import apply_changelog

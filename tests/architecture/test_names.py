@@ -13,7 +13,10 @@ from django.conf import settings
 from django.urls import URLPattern, URLResolver, get_resolver
 
 ROOT = Path(settings.BASE_DIR)
-APPS = ("accounts", "catalog", "repositories", "datasets", "builds", "comparisons", "sql", "pulls", "site")
+APPS = sorted({path.parent.name for path in (ROOT / "webapp").glob("*/apps.py")} - {"core", "dispatch", "runtime"})
+"""Those of the domain; what everything stands on has modules of its own kinds."""
+VAGUE = {"one", "each", "it", "found", "made", "told", "asked", "wanted", "kept", "known", "given"}
+"""Words that say what happened to a thing and not what it is."""
 KNOWN = {
     *(
         "__init__",
@@ -158,3 +161,49 @@ def test_a_class_has_a_name_of_its_own() -> None:
                     modules.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
 
     assert {name: paths for name, paths in modules.items() if len(paths) > 1} == {}
+
+
+def list_vague_names(source: str) -> list[str]:
+    """Return the variables and parameters of a module that are called by what happened to them; attributes are none."""
+    nodes = list(ast.walk(ast.parse(source)))
+    attributes = {
+        id(node)
+        for body in (node.body for node in nodes if isinstance(node, ast.ClassDef))
+        for line in body
+        if isinstance(line, ast.Assign | ast.AnnAssign)
+        for node in ast.walk(line)
+    }
+    names = [
+        node.id
+        for node in nodes
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and id(node) not in attributes
+    ]
+    return [name for name in [*names, *(node.arg for node in nodes if isinstance(node, ast.arg))] if name in VAGUE]
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("for one in jobs: pass", ["one"]),
+        ("found, rows = read()", ["found"]),
+        ("def read(*, known): pass", ["known"]),
+        ("jobs = [each for each in rows]", ["each"]),
+        ("class End:\n    asked: str\n    known = set()", []),
+        ("for job in jobs: job.found = True", []),
+    ],
+)
+def test_vague_names_are_found_wherever_they_stand(source: str, names: list[str]) -> None:
+    assert list_vague_names(source) == names
+
+
+def test_variables_and_parameters_are_nouns() -> None:
+    modules = [
+        path
+        for folder in ("webapp", "jobs")
+        for path in (ROOT / folder).rglob("*.py")
+        if not {"migrations", "starters"} & {*path.parts}
+    ]
+
+    assert {
+        str(path.relative_to(ROOT)): names for path in modules if (names := list_vague_names(path.read_text()))
+    } == {}

@@ -155,12 +155,12 @@ def password(request: HttpRequest) -> HttpResponse:
 
 
 def _change_password(request: HttpRequest, user: User, passwords: dict[str, str]) -> None:
-    known = services.check_sign_in(request, username=user.username, password=passwords["current"])
-    if known is None:
+    account = services.check_sign_in(request, username=user.username, password=passwords["current"])
+    if account is None:
         message = "The current password is wrong."
         raise InvalidInput(message, errors={"current": [message]})
-    services.set_password(user=known, password=passwords["password"], by=queries.principal_for_user(known))
-    auth.update_session_auth_hash(request, known)
+    services.set_password(user=account, password=passwords["password"], by=queries.principal_for_user(account))
+    auth.update_session_auth_hash(request, account)
 
 
 def _field_of(error: AppError, form: Form) -> str | None:

@@ -336,10 +336,10 @@ def _list_names(
     model: type[Table] | type[View], levels: Levels, *, by: Principal | None, after: str, limit: int | None
 ) -> list[str]:
     permissions.check_namespace(by, levels, "read")
-    known = None if by is None or by.job is None else permissions.job_tables(by)
-    names = [name for (name,) in _names_of(model, limit if known is None else None).all(SEPARATOR.join(levels), after)]
-    if known is not None:
-        names = [name for name in names if ".".join((*levels, name)) in known][:limit]
+    tables = None if by is None or by.job is None else permissions.job_tables(by)
+    names = [name for (name,) in _names_of(model, limit if tables is None else None).all(SEPARATOR.join(levels), after)]
+    if tables is not None:
+        names = [name for name in names if ".".join((*levels, name)) in tables][:limit]
     if not names and not namespace_exists(levels):
         raise permissions.no_such_namespace(levels)
     return names

@@ -124,15 +124,15 @@ def _is_forged(request: HttpRequest) -> bool:
 
 def handle_exception(error: Exception, context: dict[str, Any]) -> Response | None:  # noqa: ARG001 - DRF's signature
     """Answer every refusal as problem+json; DRF's hook."""
-    known = _as_app_error(error)
-    if known is None:
+    refusal = _as_app_error(error)
+    if refusal is None:
         return None
-    response = Response(describe_problem(known), status=known.status)
+    response = Response(describe_problem(refusal), status=refusal.status)
     response.content_type = "application/problem+json"
     response.accepted_renderer = ProblemRenderer()
     response.accepted_media_type = ProblemRenderer.media_type
     response.renderer_context = {}  # type: ignore[attr-defined]  # what DRF itself sets
-    add_headers(response, known)
+    add_headers(response, refusal)
     return response
 
 

@@ -46,14 +46,14 @@ class ListFilter:
     def read_api(cls, parameters: Mapping[str, str]) -> Self:
         """Return what a request of the API asks for."""
         offers = cls.list_offers().items()
-        return cls(**{name: parameters.get(name) or known.default for name, known in offers if known.in_api})
+        return cls(**{name: parameters.get(name) or offered.default for name, offered in offers if offered.in_api})
 
     @classmethod
     def read_page(cls, parameters: Mapping[str, str]) -> Self:
         """Return what the address of a page asks for, without the spaces that people type around it."""
         offers = cls.list_offers().items()
         return cls(
-            **{name: parameters.get(name, "").strip() or known.default for name, known in offers if known.on_page}
+            **{name: parameters.get(name, "").strip() or offered.default for name, offered in offers if offered.on_page}
         )
 
     @property
@@ -64,5 +64,5 @@ class ListFilter:
     @property
     def lookups(self) -> dict[str, Any]:
         """What to ask of the rows, by the filters that look something up."""
-        values = ((known.lookup, getattr(self, name)) for name, known in self.list_offers().items())
+        values = ((offered.lookup, getattr(self, name)) for name, offered in self.list_offers().items())
         return {lookup: value for lookup, value in values if lookup and value}

@@ -49,8 +49,8 @@ class ExactBody(serializers.Serializer[Any]):
         """Refuse a member that is unknown: whoever sent it means something by it."""
         unknown = sorted(set(data) - set(self.fields))
         if unknown:
-            known = ", ".join(sorted(self.fields))
-            raise serializers.ValidationError({name: [f"Unknown: {known} are known."] for name in unknown})
+            names = ", ".join(sorted(self.fields))
+            raise serializers.ValidationError({name: [f"Unknown: {names} are known."] for name in unknown})
         return super().to_internal_value(data)
 
 

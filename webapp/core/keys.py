@@ -35,8 +35,10 @@ class _Accessor(_Descriptor):
 
     def _forget_former(self, row: models.Model) -> None:
         """Forget a row that the columns no longer name: Django does not notice that they are written."""
-        known = self.field.get_cached_value(row, default=None)
-        if known is not None and self.field.get_foreign_related_value(known) != self.field.get_local_related_value(row):
+        target = self.field.get_cached_value(row, default=None)
+        if target is not None and self.field.get_foreign_related_value(target) != self.field.get_local_related_value(
+            row
+        ):
             self.field.delete_cached_value(row)
 
 

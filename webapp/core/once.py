@@ -36,8 +36,8 @@ def asked_once(ask: Callable[P, R]) -> Callable[P, R]:
         question = (ask, args, tuple(kwargs.items()))
         if question not in answers:
             answers[question] = ask(*args, **kwargs)
-        told: R = answers[question]
-        return told
+        reply: R = answers[question]
+        return reply
 
     return answer
 

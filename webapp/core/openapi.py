@@ -55,9 +55,11 @@ def refusals(*statuses: int) -> dict[Any, Any]:
 def describe_filters(filters: type[ListFilter]) -> list[OpenApiParameter]:
     """Return the parameters by which a list is filtered."""
     return [
-        OpenApiParameter(name, str, description=known.words, enum=known.choices or None, default=known.default or None)
-        for name, known in filters.list_offers().items()
-        if known.in_api
+        OpenApiParameter(
+            name, str, description=offered.words, enum=offered.choices or None, default=offered.default or None
+        )
+        for name, offered in filters.list_offers().items()
+        if offered.in_api
     ]
 
 

@@ -109,11 +109,11 @@ def _sight(repository: Path) -> dict[str, _Seen]:
     """Look at all locks; those that lie there unchanged keep the moment of the first sight."""
     now = time.monotonic()
     with _guard:
-        known = _sights.pop(str(repository), {})
+        sights = _sights.pop(str(repository), {})
         seen: dict[str, _Seen] = {}
         for name, status in _list_locks(repository):
             sight = _Seen(status.st_ino, status.st_mtime_ns, now)
-            before = known.get(name)
+            before = sights.get(name)
             is_same = before is not None and before[:2] == sight[:2]
             seen[name] = before if before is not None and is_same else sight
         if seen:

@@ -498,15 +498,15 @@ class GitRepository:
 
     def _list_exported(self, sha: str) -> list[tuple[str, Any]]:
         """List what an export writes, before it writes anything, and refuse what is too much."""
-        found = []
+        files = []
         size = 0
         for path, item in self._walk_tree(self._commit(sha).tree, "", folders=True):
-            found.append((path, item))
+            files.append((path, item))
             size += self._measure(item.id) if isinstance(item, pygit2.Blob) else 0
-            if len(found) > MAX_EXPORT_FILES or size > MAX_EXPORT_BYTES:
+            if len(files) > MAX_EXPORT_FILES or size > MAX_EXPORT_BYTES:
                 msg = f"The files of commit {sha[:7]} are too many or too large to be run."
                 raise TooBig(msg)
-        return found
+        return files
 
     # Writing
 
@@ -671,8 +671,8 @@ class GitRepository:
         paths: Collection[str] | None = None,
     ) -> CodeDiff:
         """Return which files a comparison touches; what was found is kept, for commits never change."""
-        wanted = None if paths is None else frozenset(paths)
-        return _list_changes(self.path, base, head, ignore_whitespace=ignore_whitespace, paths=wanted)
+        chosen = None if paths is None else frozenset(paths)
+        return _list_changes(self.path, base, head, ignore_whitespace=ignore_whitespace, paths=chosen)
 
     def diff(
         self,
@@ -907,11 +907,11 @@ def _list_changes(
     """List changes; kept for the threads of pages, which share it: each tab of a pull request counts its files."""
     git = GitRepository(repository)
     diff = git._diff(base, head, context=0, ignore_whitespace=ignore_whitespace)
-    found = list(_find_changes(diff, paths))
-    compared = [place for place, delta, _file in found if not git._is_long(delta)]
+    changes = list(_find_changes(diff, paths))
+    compared = [place for place, delta, _file in changes if not git._is_long(delta)]
     lines = [patch.line_stats for place in compared if (patch := diff[place]) is not None]
     return CodeDiff(
-        files=tuple(file for _place, _delta, file in found),
+        files=tuple(file for _place, _delta, file in changes),
         additions=sum(line[1] for line in lines),
         deletions=sum(line[2] for line in lines),
     )

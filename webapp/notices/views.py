@@ -35,9 +35,9 @@ def inbox(request: HttpRequest) -> HttpResponse:
 @require_safe
 def follow(request: HttpRequest, notification: int) -> HttpResponse:
     """Go to what a notification is about; it is read then."""
-    found = get_notification(signed_in(request), notification)
-    services.mark_opened(notification=found)
-    return redirect(found.get_absolute_url())
+    row = get_notification(signed_in(request), notification)
+    services.mark_opened(notification=row)
+    return redirect(row.get_absolute_url())
 
 
 @require_POST

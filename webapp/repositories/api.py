@@ -61,8 +61,8 @@ def _check_unchanged(request: Request, tag: str) -> None:
 
 def _tagged(request: Request, tag: str, data: Any) -> Response:
     """Answer with an ETag, or with 304 where the caller has this version."""
-    known = [item.strip().removeprefix("W/") for item in request.headers.get("If-None-Match", "").split(",")]
-    response = Response(status=304) if _quoted(tag) in known else Response(data)
+    tags = [item.strip().removeprefix("W/") for item in request.headers.get("If-None-Match", "").split(",")]
+    response = Response(status=304) if _quoted(tag) in tags else Response(data)
     response["ETag"] = _quoted(tag)
     return response
 
@@ -180,8 +180,8 @@ class BranchView(RepositoryEndpoint):
 class _Commits:
     """The commits of a ref as a sequence that is only walked where it is read."""
 
-    def __init__(self, repository: Repository, ref: str, wanted: queries.CommitFilter) -> None:
-        self.repository, self.ref, self.wanted = repository, ref, wanted
+    def __init__(self, repository: Repository, ref: str, filters: queries.CommitFilter) -> None:
+        self.repository, self.ref, self.filters = repository, ref, filters
 
     def __len__(self) -> int:
         return queries.count_commits(self.repository, self.ref)
@@ -195,7 +195,7 @@ class _Commits:
             return self[index : index + 1][0]
         start = index.start or 0
         return queries.list_commits(
-            self.repository, self.ref, wanted=self.wanted, offset=start, limit=(index.stop or start) - start
+            self.repository, self.ref, filters=self.filters, offset=start, limit=(index.stop or start) - start
         )
 
 

@@ -196,7 +196,7 @@ class CommitsPage:
     """The history of a ref."""
 
     frame: Frame
-    wanted: CommitFilter
+    filters: CommitFilter
     days: tuple[tuple[date, tuple[CommitRow, ...]], ...]
     text: str
     previous_url: str
@@ -528,22 +528,22 @@ def edit_page(principal: Principal, repository: Repository, ref: str, path: str,
 
 
 def commits_page(
-    principal: Principal, repository: Repository, ref: str, *, wanted: CommitFilter, page: int = 1
+    principal: Principal, repository: Repository, ref: str, *, filters: CommitFilter, page: int = 1
 ) -> CommitsPage:
     """Collect a page of the history."""
     common = frame(principal, repository, ref, view="commits")
     start = (page - 1) * COMMITS_A_PAGE
-    commits = code.list_commits(repository, common.head, wanted=wanted, offset=start, limit=COMMITS_A_PAGE + 1)
+    commits = code.list_commits(repository, common.head, filters=filters, offset=start, limit=COMMITS_A_PAGE + 1)
     rows = commit_rows(repository, commits[:COMMITS_A_PAGE], branch=common.ref)
     base = ref_url(repository, "commits", common.ref)
-    kept = {name: value for name, value in asdict(wanted).items() if value}
+    parameters = {name: value for name, value in asdict(filters).items() if value}
 
     def find_page(number: int) -> str:
-        return f"{base}?{urlencode({'page': number, **kept})}"
+        return f"{base}?{urlencode({'page': number, **parameters})}"
 
     return CommitsPage(
         frame=common,
-        wanted=wanted,
+        filters=filters,
         days=tuple((day, tuple(group)) for day, group in groupby(rows, lambda row: row.commit.committed_at.date())),
         text=f"{start + 1}–{start + len(rows)}" if rows else "",
         previous_url=find_page(page - 1) if page > 1 else "",

@@ -80,9 +80,7 @@ def list_names(sql: str) -> list[str]:
     return [str(name) for name in answer["tables"]]
 
 
-def find_tables(
-    principal: Principal, repository: Repository, *, branch: str, wanted: Sequence[str]
-) -> list[NamedTable]:
+def find_tables(principal: Principal, repository: Repository, *, branch: str, names: Sequence[str]) -> list[NamedTable]:
     """Return what these names mean on a branch: the newest transaction of each that its readers see.
 
     Raises:
@@ -91,23 +89,23 @@ def find_tables(
     """
     problems: list[str] = []
     named: dict[str, list[str]] = {}
-    known = {dataset.path: dataset for dataset in _find_candidates(principal, repository, wanted)}
-    for name in wanted:
-        fitting = [name] if name in known else [] if rules.is_path(name) else rules.list_called(name, known)
+    datasets = {dataset.path: dataset for dataset in _find_candidates(principal, repository, names)}
+    for name in names:
+        fitting = [name] if name in datasets else [] if rules.is_path(name) else rules.list_called(name, datasets)
         if len(fitting) == 1:
             named.setdefault(fitting[0], []).append(name)
         else:
             problems.append(rules.explain_ambiguous(name, fitting) if fitting else rules.explain_unknown(name))
     if problems:
         raise InvalidInput(" ".join(problems), code="unknown_table", errors={"sql": problems})
-    return [_pin(known[path], branch=branch, called=called) for path, called in named.items()]
+    return [_pin(datasets[path], branch=branch, called=called) for path, called in named.items()]
 
 
-def _find_candidates(principal: Principal, repository: Repository, wanted: Sequence[str]) -> list[Dataset]:
+def _find_candidates(principal: Principal, repository: Repository, names: Sequence[str]) -> list[Dataset]:
     """Return the datasets that any of the names may mean, of those that the reader sees."""
-    fits = Q(path__in=[name for name in wanted if rules.is_path(name)])
+    fits = Q(path__in=[name for name in names if rules.is_path(name)])
     own = datasets.path_in_folders(accounts.list_folders(repository=repository.name))
-    for name in wanted:
+    for name in names:
         if not rules.is_path(name):
             fits |= own & Q(path__iendswith=f"/{name}")
     return list(Dataset.objects.filter(fits, datasets.path_is_visible(principal)))

@@ -72,7 +72,7 @@ def start_query(*, repository: Repository, branch: str, sql: str, by: Principal)
     queries.check_branch(repository, branch)
     _check_queue(by)
     names = queries.list_names(sql)
-    tables = queries.find_tables(by, repository, branch=branch, wanted=names)
+    tables = queries.find_tables(by, repository, branch=branch, names=names)
     with transaction.atomic():
         query = Query.objects.create(
             repository=repository,

@@ -141,7 +141,7 @@ def _explaining(connection: duckdb.DuckDBPyConnection, progress: artifact.Progre
         if "max_temp_directory_size" in str(error) or "No space left" in str(error):
             raise DiskLimitError("There is no room left on the disk to compare these rows.") from error
         raise MemoryLimitError(
-            f"Comparing {progress.known.get('rows', 'these')} rows does not fit into {_read_limit(connection)} of memory."
+            f"Comparing {progress.facts.get('rows', 'these')} rows does not fit into {_read_limit(connection)} of memory."
         ) from error
     except duckdb.IOException as error:
         if "No space left" in str(error):

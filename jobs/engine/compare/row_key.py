@@ -84,7 +84,7 @@ class KeyBounds:
 
     key: RowKey
     connection: duckdb.DuckDBPyConnection
-    known: dict[Field, Bound | None] = field(default_factory=dict)
+    bounds: dict[Field, Bound | None] = field(default_factory=dict)
 
     def prune(self, plan: DiffPlan) -> DiffPlan:
         """Leave the files that can hold the key; most transactions leave none, and cost nothing more."""
@@ -101,11 +101,11 @@ class KeyBounds:
         return [Range(column, bound, bound) for column, bound in bounds if bound is not None]
 
     def _bound(self, part: KeyPart) -> Bound | None:
-        if part.field not in self.known:
+        if part.field not in self.bounds:
             sql = None if part.text is None else ordered_sql(part.field, _typed(part.field, part.text))
             bound = _compute(self.connection, sql) if sql else None
-            self.known[part.field] = bound if isinstance(bound, int | bytes) else None
-        return self.known[part.field]
+            self.bounds[part.field] = bound if isinstance(bound, int | bytes) else None
+        return self.bounds[part.field]
 
 
 def _compute(connection: duckdb.DuckDBPyConnection, sql: str) -> Any:

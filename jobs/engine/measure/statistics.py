@@ -163,13 +163,13 @@ class _Scope:
         )
         columns = []
         for pair in self._pairs:
-            known = sides[pair.index]
-            entry: dict[str, Any] = {"index": pair.index, "name": pair.name, "before": known["b"], "after": known["a"]}
+            ends = sides[pair.index]
+            entry: dict[str, Any] = {"index": pair.index, "name": pair.name, "before": ends["b"], "after": ends["a"]}
             if pair.index in bins:
                 entry["bins"] = _edges(pair, bins[pair.index])
-                _add_spread(pair, bins[pair.index], known, spread)
+                _add_spread(pair, bins[pair.index], ends, spread)
             elif pair.index in frequent:
-                _add_top_values(entry, known, frequent[pair.index])
+                _add_top_values(entry, ends, frequent[pair.index])
             columns.append(entry)
         return {"rows": {"before": basics["b"]["rows"], "after": basics["a"]["rows"]}, "columns": columns}
 
@@ -255,12 +255,12 @@ def _add_spread(
     pair: Pair, bins: Bins, sides: Mapping[str, dict[str, Any] | None], spread: Mapping[str, Mapping[str, Spread]]
 ) -> None:
     """Add the quantiles and the histogram of one column that has an axis."""
-    for side, known in sides.items():
+    for side, figures in sides.items():
         end = pair.end(side)
-        if known is not None and end is not None:
+        if figures is not None and end is not None:
             column_spread = spread[side][f"{side}{pair.index}"]
             histogram = [column_spread.histogram.get(index, 0) for index in range(bins.count)]
-            known.update(_quantiles(end, column_spread), histogram=histogram)
+            figures.update(_quantiles(end, column_spread), histogram=histogram)
 
 
 def _add_top_values(entry: dict[str, Any], sides: Mapping[str, dict[str, Any] | None], frequent: Frequent) -> None:
@@ -268,9 +268,9 @@ def _add_top_values(entry: dict[str, Any], sides: Mapping[str, dict[str, Any] | 
     entry["top"] = [
         {"value": _encode(value), "before": before, "after": after} for value, before, after in frequent.top
     ]
-    for side, known in sides.items():
-        if known is not None:
-            known.update(distinct=frequent.distinct[side], distinct_exact=True)
+    for side, figures in sides.items():
+        if figures is not None:
+            figures.update(distinct=frequent.distinct[side], distinct_exact=True)
 
 
 def _basic_tests(field: Field, value: str, rows: int) -> Iterator[tuple[str, str]]:

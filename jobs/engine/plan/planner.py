@@ -137,14 +137,14 @@ class SharedFiles:
     """The carried-over files, read from their manifests only when somebody asks."""
 
     io: FileIO | None
-    known: tuple[LiveFile, ...]
+    listed: tuple[LiveFile, ...]
     manifests: tuple[Manifest, ...]
     deletes: DeleteIndex
 
     @cached_property
     def files(self) -> tuple[LiveFile, ...]:
         entries = [entry for manifest in self.manifests for entry in _read(self.io, manifest)]
-        return (*self.known, *(LiveFile(entry, self.deletes.applying_to(entry)) for entry in entries))
+        return (*self.listed, *(LiveFile(entry, self.deletes.applying_to(entry)) for entry in entries))
 
 
 class DeleteIndex:
@@ -271,7 +271,7 @@ def _compare(
         _live_files([m for m in manifests if m.path not in skipped_paths], index, io)
         for manifests, index in ((before_manifests, before_index), (after_manifests, after_index))
     ]
-    known, shifted = _overlap(sides[0], sides[1], may_prune=may_prune)
+    shared, shifted = _overlap(sides[0], sides[1], may_prune=may_prune)
     both = sides[0].keys() & sides[1].keys() if may_prune else set()
     _refuse_formats([*sides[0].values(), *sides[1].values()])
     read = {m.path for m in (*before_manifests, *after_manifests) if m.path not in skipped_paths}
@@ -284,9 +284,9 @@ def _compare(
         shifted=shifted,
         manifests_read=len(read),
         manifests_shared=len(skipped),
-        shared_records=sum(file.data.records for file in known) + sum(m.rows or 0 for m in skipped),
+        shared_records=sum(file.data.records for file in shared) + sum(m.rows or 0 for m in skipped),
         shared_has_deletes=bool(before_index.entries),
-        _shared=SharedFiles(io=io, known=known, manifests=skipped, deletes=before_index),
+        _shared=SharedFiles(io=io, listed=shared, manifests=skipped, deletes=before_index),
     )
 
 

@@ -62,11 +62,11 @@ def store_result(relation: duckdb.DuckDBPyRelation, path: Path, *, row_limit: in
         pq.ParquetWriter(path, batches.schema, compression="zstd") as file,
     ):
         for batch in batches:
-            kept = batch.slice(0, row_limit - rows)
-            rows, size = rows + kept.num_rows, size + kept.nbytes
-            is_cut = kept.num_rows < batch.num_rows or size > byte_limit
-            if kept.num_rows:
-                file.write_table(pa.Table.from_batches([kept]), row_group_size=_ROW_GROUP)
+            rest = batch.slice(0, row_limit - rows)
+            rows, size = rows + rest.num_rows, size + rest.nbytes
+            is_cut = rest.num_rows < batch.num_rows or size > byte_limit
+            if rest.num_rows:
+                file.write_table(pa.Table.from_batches([rest]), row_group_size=_ROW_GROUP)
             if is_cut:
                 break
     return StoredResult(columns, rows, size, is_cut)

@@ -105,9 +105,9 @@ class Listing:
         raw = self._raw
         properties = {name: value for name, value in raw.get("properties", {}).items() if name == _NAME_MAPPING}
         left_out = ("refs", "snapshot-log", "metadata-log", "statistics", "partition-statistics", "current-snapshot-id")
-        kept = {name: value for name, value in raw.items() if name not in left_out}
+        values = {name: value for name, value in raw.items() if name not in left_out}
         content = {
-            **kept,
+            **values,
             # what version 1 holds is readable as version 2, which knows of sequence numbers
             "format-version": max(2, int(raw["format-version"])),
             "current-schema-id": self._schema_id,

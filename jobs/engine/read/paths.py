@@ -52,7 +52,7 @@ def list_instead(name: str, paths: Mapping[str, tuple[Part, ...]]) -> str:
 
 def explain_missing(name: str, paths: Mapping[str, tuple[Part, ...]]) -> str:
     """Say where a name that is no path leaves the columns; empty where it does not even begin with one."""
-    parent = max((known for known in paths if name.startswith(f"{known}.")), key=len, default="")
+    parent = max((other for other in paths if name.startswith(f"{other}.")), key=len, default="")
     if not parent:
         return ""
     inside = [path[-1].name for path in paths.values() if path[:-1] == paths[parent]]

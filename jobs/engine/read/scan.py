@@ -132,9 +132,9 @@ class Scanner:
 
     def count_rows(self, files: Collection[LiveEntry], dead: Sequence[str]) -> int:
         """Count the rows of `files` that no table of `dead` positions names; no file is opened."""
-        known = {"file": [self.shown_path(file.path) for file in files], "records": [file.records for file in files]}
+        counts = {"file": [self.shown_path(file.path) for file in files], "records": [file.records for file in files]}
         self.connection.register(
-            "scan_counts", pa.table(known, pa.schema({"file": pa.string(), "records": pa.int64()}))
+            "scan_counts", pa.table(counts, pa.schema({"file": pa.string(), "records": pa.int64()}))
         )
         gone = " UNION ".join(f"SELECT file, pos FROM {table}" for table in dead)
         rows = self.connection.execute(
@@ -145,8 +145,8 @@ class Scanner:
 
     def load_origins(self, table: str, files: Iterable[LiveEntry]) -> None:
         """Fill `table` with what the rows of files inherit: see `inherited_ids`."""
-        known = [(self.shown_path(file.path), file.first_row_id, file.sequence) for file in files]
-        content = {name: [row[place] for row in known] for place, name in enumerate(_ORIGINS.names)}
+        origins = [(self.shown_path(file.path), file.first_row_id, file.sequence) for file in files]
+        content = {name: [row[place] for row in origins] for place, name in enumerate(_ORIGINS.names)}
         self.connection.register("scan_origins", pa.table(content, _ORIGINS))
         self.connection.execute(f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT * FROM scan_origins")
         self.connection.unregister("scan_origins")
@@ -370,8 +370,8 @@ class Scanner:
         self.connection.unregister("scan_vectors")
 
     def _load_position_files(self, table: str, entries: Iterable[LiveEntry], names: Mapping[str, str]) -> None:
-        known = pa.table({"raw": list(names), "shown": list(names.values())})
-        self.connection.register("scan_names", known)
+        names_table = pa.table({"raw": list(names), "shown": list(names.values())})
+        self.connection.register("scan_names", names_table)
         self.connection.execute(
             f"INSERT INTO {table} SELECT DISTINCT scan_names.shown, deletes.pos FROM {self._source(entries)} deletes "
             "JOIN scan_names ON scan_names.raw = deletes.file_path"

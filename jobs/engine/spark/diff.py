@@ -191,8 +191,8 @@ class SparkDiff:
     def _shared(self) -> list[DataFrame]:
         """Return rows that both ends have in the same files, in parts."""
         end = self._ends["b"]
-        kept = end.source.kept(end.side)
-        parts = [] if kept is None else [kept]
+        unread = end.source.kept(end.side)
+        parts = [] if unread is None else [unread]
         if end.shared is not None:
             parts.append(end.source.rows(end.shared))
         return [self._named(rows, "b") for rows in parts]

@@ -36,9 +36,9 @@ def find_obstacle(schema: Schema, files: Iterable[LiveFile]) -> str:
     for field in schema.fields:
         if field.name in _RESERVED_BY_SPARK:
             return f"it keeps the name {field.name!r} for a column of its own"
-    known = {field.id for field in walk(schema.fields)}
+    field_ids = {field.id for field in walk(schema.fields)}
     for file in files:
-        if any(not known.issuperset(entry.equality_ids) for entry in file.equality):
+        if any(not field_ids.issuperset(entry.equality_ids) for entry in file.equality):
             return "an equality delete uses a column that has been dropped"
     return ""
 

@@ -125,11 +125,11 @@ class SparkMeasured:
             f"percentile_approx(CAST({_axis(fields[name], name)} AS DOUBLE), {_SHARES}, {_ACCURACY}) AS near_{name}"
             for name in bins
         ]
-        known = self._single_row(self._frame(side).selectExpr(*tests)) if tests else {}
+        row = self._single_row(self._frame(side).selectExpr(*tests)) if tests else {}
         if bins:
-            windows = {name: _windows(known[f"near_{name}"], is_whole=_is_whole(fields[name])) for name in bins}
+            windows = {name: _windows(row[f"near_{name}"], is_whole=_is_whole(fields[name])) for name in bins}
             self._store_placed(side, bins, windows)
-        totals = {name: int(known[f"total_{name}"] or 0) for name in scales}
+        totals = {name: int(row[f"total_{name}"] or 0) for name in scales}
         return totals, {
             name: Spread(self._quantiles(side, place, is_whole=_is_whole(fields[name])), self._histogram(side, place))
             for place, name in enumerate(bins)
@@ -171,12 +171,12 @@ class SparkMeasured:
         count = sum(number for _, number, _ in rows)
         quantiles: list[Any] = []
         reached = 0
-        for known, number, slot in rows:
+        for quantile, number, slot in rows:
             reached += number
             while len(quantiles) < len(QUANTILES) and reached >= _rank(QUANTILES[len(quantiles)], count):
                 if slot % 2 == 0:
                     raise MeasuringError("Spark's sketch of quantiles is not as exact as it says")
-                quantiles.append(known)
+                quantiles.append(quantile)
         return quantiles or None
 
     def frequent(self, pairs: Sequence[Pair]) -> dict[int, Frequent]:

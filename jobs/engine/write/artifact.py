@@ -51,19 +51,19 @@ class ProgressReporter:
     """Tells whoever waits how far the diff is."""
 
     folder: Path
-    known: dict[str, Any] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
     timings: dict[str, float] = field(default_factory=dict)
     _phase: tuple[str, float] | None = None
 
-    def enter(self, phase: str, **known: Any) -> None:
-        """Begin a phase; `known` is added to what readers see."""
+    def enter(self, phase: str, **facts: Any) -> None:
+        """Begin a phase; `facts` are added to what readers see."""
         now = time.monotonic()
         if self._phase is not None:
             name, since = self._phase
             self.timings[name] = round(self.timings.get(name, 0.0) + now - since, 4)
         self._phase = (phase, now)
-        self.known.update(known)
-        write_json(self.folder / PROGRESS, {"phase": phase, **self.known})
+        self.facts.update(facts)
+        write_json(self.folder / PROGRESS, {"phase": phase, **self.facts})
 
 
 def write_json(path: Path, content: Any) -> None:
@@ -113,8 +113,10 @@ def _describe_pair(pair: Pair) -> dict[str, Any]:
 def _describe_inner(pair: Pair) -> dict[str, Any]:
     """Describe a field inside a struct column, by the way that leads to it at each end."""
     ends = (("before", pair.before, pair.path("b")), ("after", pair.after, pair.path("a")))
-    known = {end: None if field is None else {"path": path, "type": describe(field.type)} for end, field, path in ends}
-    return {"index": pair.column.index, "name": pair.name, **known}
+    ends_of_pair = {
+        end: None if field is None else {"path": path, "type": describe(field.type)} for end, field, path in ends
+    }
+    return {"index": pair.column.index, "name": pair.name, **ends_of_pair}
 
 
 def _describe_field(field: Field | None) -> dict[str, Any] | None:

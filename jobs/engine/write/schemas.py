@@ -156,7 +156,7 @@ def next_schema(metadata: TableMetadata, columns: Sequence[NestedField], *, is_a
         field.field_id for field in fields if field.required and field.field_id in current.identifier_field_ids
     ]
     schema = Schema(
-        *fields, schema_id=1 + max(known.schema_id for known in metadata.schemas), identifier_field_ids=identifiers
+        *fields, schema_id=1 + max(old.schema_id for old in metadata.schemas), identifier_field_ids=identifiers
     )
     _check_partitions(metadata.spec(), current, schema)
     return None if _same_schema(schema, current) else schema
@@ -164,7 +164,7 @@ def next_schema(metadata: TableMetadata, columns: Sequence[NestedField], *, is_a
 
 def find_equal(metadata: TableMetadata, schema: Schema) -> int | None:
     """Return the id of a schema in the history that is the same."""
-    return next((known.schema_id for known in metadata.schemas if _same_schema(known, schema)), None)
+    return next((old.schema_id for old in metadata.schemas if _same_schema(old, schema)), None)
 
 
 def _same_schema(left: Schema, right: Schema) -> bool:
@@ -173,45 +173,43 @@ def _same_schema(left: Schema, right: Schema) -> bool:
 
 def _replaced(metadata: TableMetadata, columns: Sequence[NestedField], ids: Iterator[int]) -> list[NestedField]:
     current = {field.name: field for field in metadata.schema().fields}
-    newest_first = sorted(metadata.schemas, key=lambda known: known.schema_id, reverse=True)
-    history = [field for known in newest_first for field in known.fields]
-    kept: dict[int, NestedField] = {}
+    newest_first = sorted(metadata.schemas, key=lambda schema: schema.schema_id, reverse=True)
+    history = [field for schema in newest_first for field in schema.fields]
+    fields: dict[int, NestedField] = {}
     for field in columns:
-        known = current.get(field.name)
-        if known is not None and same_type(known.field_type, field.field_type):
-            kept[len(kept)] = known
+        current_field = current.get(field.name)
+        if current_field is not None and same_type(current_field.field_type, field.field_type):
+            fields[len(fields)] = current_field
             continue
         remembered = next(
             (old for old in history if old.name == field.name and same_type(old.field_type, field.field_type)), None
         )
         if remembered is not None:
-            kept[len(kept)] = _optional(remembered.field_id, remembered)
-        elif known is not None and can_promote(known.field_type, field.field_type):
-            kept[len(kept)] = _optional(known.field_id, field, doc=known.doc)
+            fields[len(fields)] = _optional(remembered.field_id, remembered)
+        elif current_field is not None and can_promote(current_field.field_type, field.field_type):
+            fields[len(fields)] = _optional(current_field.field_id, field, doc=current_field.doc)
         else:
-            kept[len(kept)] = _fresh(field, ids)
+            fields[len(fields)] = _fresh(field, ids)
     # written data never promises that a value is there; what a reader relies on is checked by expectations
-    return [_optional(field.field_id, field) for field in kept.values()]
+    return [_optional(field.field_id, field) for field in fields.values()]
 
 
 def _appended(current: Schema, columns: Sequence[NestedField], ids: Iterator[int]) -> list[NestedField]:
     written = {field.name: field for field in columns}
     fields: list[NestedField] = []
-    for known in current.fields:
-        field = written.pop(known.name, None)
+    for old in current.fields:
+        field = written.pop(old.name, None)
         if field is None:
-            if known.required:
-                raise SchemaError(f"column {known.name!r} is required and missing in what is appended")
-            fields.append(known)
-        elif same_type(known.field_type, field.field_type) or can_promote(field.field_type, known.field_type):
-            fields.append(known)
-        elif can_promote(known.field_type, field.field_type):
-            fields.append(
-                NestedField(known.field_id, known.name, field.field_type, required=known.required, doc=known.doc)
-            )
+            if old.required:
+                raise SchemaError(f"column {old.name!r} is required and missing in what is appended")
+            fields.append(old)
+        elif same_type(old.field_type, field.field_type) or can_promote(field.field_type, old.field_type):
+            fields.append(old)
+        elif can_promote(old.field_type, field.field_type):
+            fields.append(NestedField(old.field_id, old.name, field.field_type, required=old.required, doc=old.doc))
         else:
             raise SchemaError(
-                f"column {known.name!r} is {known.field_type} in the table and {field.field_type} in what is appended; "
+                f"column {old.name!r} is {old.field_type} in the table and {field.field_type} in what is appended; "
                 "cast it, or replace the table"
             )
     return fields + [_fresh(field, ids) for field in columns if field.name in written]

@@ -93,12 +93,12 @@ class _ManifestListWriter(ManifestListWriterV2):  # type: ignore[misc]
 
     def prepare_manifest(self, manifest_file: ManifestFile) -> ManifestFile:
         line = copy(manifest_file)
-        known = next(iter(manifest_file._data[LIST_FIRST_ROW_ID:]), None)  # PyIceberg's own lines end before
-        if line.content == ManifestContent.DATA and known is None:
-            known = self.next_row_id
+        first_row_id = next(iter(manifest_file._data[LIST_FIRST_ROW_ID:]), None)  # PyIceberg's own lines end before
+        if line.content == ManifestContent.DATA and first_row_id is None:
+            first_row_id = self.next_row_id
             # files that were there before the table had row ids get theirs now too
             self.next_row_id += _count_rows(line)
-        line._data = [*manifest_file._data[:LIST_FIRST_ROW_ID], known]
+        line._data = [*manifest_file._data[:LIST_FIRST_ROW_ID], first_row_id]
         return super().prepare_manifest(line)
 
 
@@ -178,11 +178,11 @@ class Replace(Version3, _SnapshotProducer[Any]):  # type: ignore[misc]
     def _existing_manifests(self) -> list[ManifestFile]:
         # a list: a set of PyIceberg's takes all vectors of one Puffin file for the same
         taken: list[DataFile] = []
-        kept = [self._without_gone(line, taken) for line in self._listed()]
+        lines = [self._without_gone(line, taken) for line in self._listed()]
         self._deleted_data_files = taken
         if missing := self.gone - {file.file_path for file in taken}:
             raise ValidationException(f"Missing required files to delete: {', '.join(sorted(missing))}")
-        return kept
+        return lines
 
     def _without_gone(self, line: ManifestFile, taken: list[DataFile]) -> ManifestFile:
         holds_deletes = line.content == ManifestContent.DELETES

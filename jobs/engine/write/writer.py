@@ -180,17 +180,17 @@ def evolve_schema(table: Table, columns: Sequence[NestedField], *, is_append: bo
         schema = next_schema(table.metadata, columns, is_append=is_append)
         if schema is None:
             return False
-        known = find_equal(table.metadata, schema)
+        schema_id = find_equal(table.metadata, schema)
         transaction = table.transaction()
         requirements = (
             AssertCurrentSchemaId(current_schema_id=table.metadata.current_schema_id),
             AssertLastAssignedFieldId(last_assigned_field_id=table.metadata.last_column_id),
         )
-        if known is None:
+        if schema_id is None:
             updates = (AddSchemaUpdate(schema=schema), SetCurrentSchemaUpdate(schema_id=-1))
             transaction._stage(updates, requirements)
         else:
-            transaction._stage((SetCurrentSchemaUpdate(schema_id=known),), requirements[:1])
+            transaction._stage((SetCurrentSchemaUpdate(schema_id=schema_id),), requirements[:1])
         try:
             transaction.commit_transaction()
         except CommitFailedException:

@@ -42,7 +42,7 @@ def told_by(request: pytest.FixtureRequest, repository: Repository) -> str:
 
 
 def find(repository: Repository, **wanted: str) -> list[str]:
-    commits = queries.list_commits(repository, "master", wanted=CommitFilter(**wanted))
+    commits = queries.list_commits(repository, "master", filters=CommitFilter(**wanted))
     return [commit.subject for commit in commits]
 
 

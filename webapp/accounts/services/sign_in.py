@@ -47,24 +47,24 @@ def check_sign_in(request: HttpRequest, *, username: str, password: str) -> User
 
 def remember_device(request: HttpRequest, *, user: User) -> str:
     """Return the signed value of a cookie by which the device is known as one of the user's."""
-    known = _read_device(request)
-    people = [user.pk, *(person for person in known["people"] if person != user.pk)][:MOST_PEOPLE]
-    return signing.dumps({"id": known["id"] or secrets.token_hex(16), "people": people}, salt=DEVICE_SALT)
+    device = _read_device(request)
+    people = [user.pk, *(person for person in device["people"] if person != user.pk)][:MOST_PEOPLE]
+    return signing.dumps({"id": device["id"] or secrets.token_hex(16), "people": people}, salt=DEVICE_SALT)
 
 
 def _find_device(request: HttpRequest, *, username: str) -> str:
-    known = _read_device(request)
-    is_own = bool(known["id"]) and User.objects.filter(username=username, pk__in=known["people"]).exists()
-    return str(known["id"]) if is_own else ""
+    device = _read_device(request)
+    is_own = bool(device["id"]) and User.objects.filter(username=username, pk__in=device["people"]).exists()
+    return str(device["id"]) if is_own else ""
 
 
 def _read_device(request: HttpRequest) -> dict[str, Any]:
     try:
         value = request.COOKIES.get(settings.DEVICE_COOKIE_NAME, "")
-        known: dict[str, Any] = signing.loads(value, salt=DEVICE_SALT, max_age=DEVICE_SECONDS)
+        device: dict[str, Any] = signing.loads(value, salt=DEVICE_SALT, max_age=DEVICE_SECONDS)
     except signing.BadSignature:
         return {"id": "", "people": []}
-    return known
+    return device
 
 
 def begin_attempt(*, username: str, address: str, device: str = "", kind: str = PASSWORD) -> LoginFailure:

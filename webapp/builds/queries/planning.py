@@ -75,7 +75,7 @@ class PlanVersion:
     """The rows that a plan was read from; while they are the same, so is the plan."""
 
     chain: tuple[str, ...]
-    made: frozenset[str]
+    outputs: frozenset[str]
     """Paths whose makers were looked up."""
     makers: frozenset[tuple[Any, ...]]
     involved: frozenset[str]
@@ -85,7 +85,7 @@ class PlanVersion:
     def is_current(self) -> bool:
         """Return whether nothing of it has moved, in two queries."""
         return (
-            _list_makers(self.made, self.chain) == self.makers
+            _list_makers(self.outputs, self.chain) == self.makers
             and _list_branches(self.involved, self.chain) == self.branches
         )
 

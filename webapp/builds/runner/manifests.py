@@ -206,14 +206,14 @@ def read_progress(*, place: Place) -> dict[str, Any]:
 
 
 def _explain_exit(code: int, problem: ProtocolError) -> str:
-    known = {
+    explanations = {
         LOST: "The job runner died, and the job with it.",
         SETUP_FAILED: "The sandbox of the job could not be made; the log says what was missing.",
         KILLED: "The job's process was killed (signal 9): it used too much memory, or somebody ended it.",
         OUT_OF_CPU: "The job used more processor time than its size allows.",
     }
-    if code in known:
-        return known[code]
+    if code in explanations:
+        return explanations[code]
     if code > SIGNAL_BASE:
         return f"The job's process was ended by signal {code - SIGNAL_BASE}."
     return f"The job's process ended with exit code {code} and no readable result: {problem}"

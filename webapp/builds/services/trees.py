@@ -74,11 +74,11 @@ def _make_room(repository: Repository) -> None:
 
 def _list_by_use(folders: Iterable[Path]) -> list[tuple[Path, float]]:
     """List some folders with when they were last used, the longest ago first; those that go meanwhile are left out."""
-    found = []
+    uses = []
     for folder in folders:
         with suppress(FileNotFoundError):
-            found.append((folder, folder.stat().st_mtime))
-    return sorted(found, key=itemgetter(1))
+            uses.append((folder, folder.stat().st_mtime))
+    return sorted(uses, key=itemgetter(1))
 
 
 def sweep_trees() -> int:
@@ -86,8 +86,8 @@ def sweep_trees() -> int:
     removed = 0
     now = clock.cautious_now()
     for folder, used_at in _list_by_use(paths.trees_folder().glob("*/*")):
-        kept = KEEP_PARTIAL if folder.name.startswith(".") else KEEP
-        if used_at < (now - kept).timestamp():
+        keep = KEEP_PARTIAL if folder.name.startswith(".") else KEEP
+        if used_at < (now - keep).timestamp():
             remove_folder(folder)
             removed += 1
     return removed

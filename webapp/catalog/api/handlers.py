@@ -99,10 +99,10 @@ def handle(request: CatalogRequest) -> CatalogResponse:
 
 def explain(error: DatabaseError | UnicodeEncodeError, request: CatalogRequest) -> AppError:
     """Say what a failure outside of a commit's swap means: nothing was changed; commits settle their own outcome."""
-    known = explain_failure(error)
-    if known is None or known.status != BadRequest.status:
+    failure = explain_failure(error)
+    if failure is None or failure.status != BadRequest.status:
         logger.error("database error: %s %s", request.method, request.raw_path, exc_info=error)
-    return known or Unavailable(BUSY_OR_AWAY)
+    return failure or Unavailable(BUSY_OR_AWAY)
 
 
 def _dispatch(request: CatalogRequest) -> CatalogResponse:

@@ -60,8 +60,8 @@ def load_table(call: Call) -> CatalogResponse:
         raise Malformed(message)
     ref, row = queries.locate(call.table, by=call.by)
     delegated = delegate(call, call.table, row.location)
-    known = call.request.header("if-none-match")
-    tags = frozenset(tag.strip() for tag in known.split(",")) if known is not None else frozenset()
+    header = call.request.header("if-none-match")
+    tags = frozenset(tag.strip() for tag in header.split(",")) if header is not None else frozenset()
     own = _name(row.metadata_location, queries.own_key(ref, by=call.by), mode, delegated)
     if (tag := _find_tag(tags, own)) is not None:
         return _unchanged(tag, delegated)

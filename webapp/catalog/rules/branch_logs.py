@@ -19,7 +19,7 @@ HEADS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _BranchLog:
     """A log, the snapshots from which it was made, and the one before its first line, which was not among them."""
 
     snapshots: list[Snapshot]
@@ -39,8 +39,10 @@ class _Known:
         return snapshots[len(self.snapshots) :]
 
 
-_known = ByteCache[tuple[str, int], _Known](
-    CACHED_BYTES, lambda known: LINE_BYTES * (1 + len(known.snapshots)), versions=Versions(lambda key: key, HEADS)
+_logs = ByteCache[tuple[str, int], _BranchLog](
+    CACHED_BYTES,
+    lambda branch_log: LINE_BYTES * (1 + len(branch_log.snapshots)),
+    versions=Versions(lambda key: key, HEADS),
 )
 
 
@@ -48,12 +50,12 @@ def derived_log(metadata: Metadata, head: int | None) -> Log:
     """Return the log of a branch at this head, never running backwards. Shared: never change it in place."""
     if head is None:
         return []
-    known = _recall(metadata, head)
-    if known is None or known.snapshots is not metadata["snapshots"]:
-        known = known or _extend(metadata, head) or _walk(metadata, head)
-        known = replace(known, snapshots=metadata["snapshots"])
-        _known.add((metadata["table-uuid"], head), known)
-    return known.log
+    branch_log = _recall(metadata, head)
+    if branch_log is None or branch_log.snapshots is not metadata["snapshots"]:
+        branch_log = branch_log or _extend(metadata, head) or _walk(metadata, head)
+        branch_log = replace(branch_log, snapshots=metadata["snapshots"])
+        _logs.add((metadata["table-uuid"], head), branch_log)
+    return branch_log.log
 
 
 def walk_log(metadata: Metadata, head: int | None) -> Log:
@@ -64,25 +66,29 @@ def walk_log(metadata: Metadata, head: int | None) -> Log:
     return log
 
 
-def _recall(metadata: Metadata, head: int) -> _Known | None:
-    known = _known.get((metadata["table-uuid"], head))
-    return known if known is not None and known.holds_in(metadata["snapshots"]) else None
+def _recall(metadata: Metadata, head: int) -> _BranchLog | None:
+    branch_log = _logs.get((metadata["table-uuid"], head))
+    return branch_log if branch_log is not None and branch_log.holds_in(metadata["snapshots"]) else None
 
 
-def _extend(metadata: Metadata, head: int) -> _Known | None:
+def _extend(metadata: Metadata, head: int) -> _BranchLog | None:
     """Extend the log of the parent by one line; only for a head that was not there when that log was made."""
     snapshot = snapshot_of(metadata, head)
     parent = None if snapshot is None else snapshot.get("parent-snapshot-id")
-    known = None if parent is None else _recall(metadata, parent)
-    if snapshot is None or known is None or find(known.added_in(metadata["snapshots"]), "snapshot-id", head) is None:
+    parent_log = None if parent is None else _recall(metadata, parent)
+    if (
+        snapshot is None
+        or parent_log is None
+        or find(parent_log.added_in(metadata["snapshots"]), "snapshot-id", head) is None
+    ):
         return None
-    return replace(known, log=[*known.log, _line(snapshot, after=known.log)])
+    return replace(parent_log, log=[*parent_log.log, _line(snapshot, after=parent_log.log)])
 
 
-def _walk(metadata: Metadata, head: int) -> _Known:
+def _walk(metadata: Metadata, head: int) -> _BranchLog:
     log = walk_log(metadata, head)
     first = snapshot_of(metadata, log[0]["snapshot-id"]) if log else None
-    return _Known([], log, head if first is None else first.get("parent-snapshot-id"))
+    return _BranchLog([], log, head if first is None else first.get("parent-snapshot-id"))
 
 
 def _line(snapshot: Snapshot, *, after: Log) -> SnapshotLogEntry:

@@ -17,11 +17,11 @@ def column(name: str, kind: Any) -> Column:
 
 def known_columns(metadata: Metadata) -> dict[int, set[Column]]:
     """Return every column id of the table's history with the columns it stood for."""
-    known: dict[int, set[Column]] = {}
+    columns: dict[int, set[Column]] = {}
     for schema in metadata["schemas"]:
         for number, name, kind in walk_fields(schema):
-            known.setdefault(number, set()).add(column(name, kind))
-    return known
+            columns.setdefault(number, set()).add(column(name, kind))
+    return columns
 
 
 def check_field_ids(metadata: Metadata, schema: Schema) -> None:
@@ -36,13 +36,13 @@ def check_field_ids(metadata: Metadata, schema: Schema) -> None:
         if candidate["schema-id"] == metadata["current-schema-id"]
         for number, _, _ in walk_fields(candidate)
     }
-    known: dict[int, set[Column]] | None = None
+    columns: dict[int, set[Column]] | None = None
     for number, name, kind in walk_fields(schema):
         if number in current or number > metadata["last-column-id"]:
             continue
-        known = known_columns(metadata) if known is None else known
-        if number in known and column(name, kind) not in known[number]:
-            taken = ", ".join(sorted(f"{other} ({text})" for other, text in known[number]))
+        columns = known_columns(metadata) if columns is None else columns
+        if number in columns and column(name, kind) not in columns[number]:
+            taken = ", ".join(sorted(f"{other} ({text})" for other, text in columns[number]))
             message = f"Column id {number} of new column {name} already stands for {taken} in the table's history"
             raise CommitFailed(message)
 
@@ -50,16 +50,16 @@ def check_field_ids(metadata: Metadata, schema: Schema) -> None:
 class FieldIds:
     """Gives the columns of one schema their ids, in the order of Iceberg's reference implementation."""
 
-    def __init__(self, *, last_id: int, known: Mapping[Column, int] | None = None) -> None:
+    def __init__(self, *, last_id: int, numbers: Mapping[Column, int] | None = None) -> None:
         self.last_id = last_id
         self.new_by_old: dict[int, int] = {}
-        self._known = dict(known or {})
+        self._numbers = dict(numbers or {})
 
     @classmethod
     def after(cls, metadata: Metadata) -> "FieldIds":
         """Make ids for a schema that replaces everything on a branch: a column of the history keeps its id."""
         by_column = {name: number for number, names in sorted(known_columns(metadata).items()) for name in names}
-        return cls(last_id=metadata["last-column-id"], known=by_column)
+        return cls(last_id=metadata["last-column-id"], numbers=by_column)
 
     def assign(self, schema: Schema) -> Schema:
         """Return the schema with new ids throughout."""
@@ -98,7 +98,7 @@ class FieldIds:
                 }
 
     def _next(self, old: int, path: str, name: str, kind: Any) -> int:
-        number = self._known.pop(column(_join(path, name), kind), None)
+        number = self._numbers.pop(column(_join(path, name), kind), None)
         if number is None or number in self.new_by_old.values():
             self.last_id += 1
             number = self.last_id

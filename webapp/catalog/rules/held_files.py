@@ -45,8 +45,8 @@ def _check_readable(metadata: Metadata, branch: str, head: int, stood: BranchSta
     main = current_ids(metadata)
     ids = tracked_ids(metadata["properties"], branch, default=main) or main
     schema = schema_of(metadata, ids.schema_id)
-    known = stood.head if stood is not None and stood.ids.schema_id == ids.schema_id else None
-    for written in _schemas_of_files(metadata, head, known, but=ids.schema_id):
+    checked = stood.head if stood is not None and stood.ids.schema_id == ids.schema_id else None
+    for written in _schemas_of_files(metadata, head, checked, but=ids.schema_id):
         problem = next(_problems(schema, written), None)
         if problem is not None:
             message = (
@@ -56,11 +56,11 @@ def _check_readable(metadata: Metadata, branch: str, head: int, stood: BranchSta
             raise Invalid(message)
 
 
-def _schemas_of_files(metadata: Metadata, head: int, known: int | None, *, but: int) -> Iterator[Schema]:
+def _schemas_of_files(metadata: Metadata, head: int, checked: int | None, *, but: int) -> Iterator[Schema]:
     """Yield the schemas that may have written files of a snapshot; neither `but` nor those of a known snapshot."""
     judged = {but}
     for snapshot in walk_back(metadata["snapshots"], head):
-        if snapshot["snapshot-id"] == known:
+        if snapshot["snapshot-id"] == checked:
             return
         summary = snapshot.get("summary", {})
         added = read_count(summary.get("added-data-files", "0"))
@@ -85,15 +85,15 @@ def _problems(schema: Schema, written: Schema) -> Iterator[str]:
         yield f"{name} is required on the branch and missing"
 
 
-def _missing(fields: Iterable[SchemaField], known: Iterable[int], path: str = "") -> Iterator[str]:
+def _missing(fields: Iterable[SchemaField], ids: Iterable[int], path: str = "") -> Iterator[str]:
     """Yield the required columns that nothing stands for: neither a column of the files nor a default."""
     for item in fields:
         name = f"{path}{item['name']}"
-        if item["id"] not in known:
+        if item["id"] not in ids:
             if item["required"] and item.get("initial-default") is None:
                 yield name
         elif isinstance(item["type"], dict) and item["type"]["type"] == "struct":
-            yield from _missing(item["type"]["fields"], known, f"{name}.")
+            yield from _missing(item["type"]["fields"], ids, f"{name}.")
 
 
 def _short(kind: Any) -> str:

@@ -160,7 +160,7 @@ def put(metadata: Metadata, view: Metadata, branch: str) -> Metadata:
 def set_state(metadata: Metadata, branch: str, state: BranchState, *, now_ms: int) -> Metadata:
     """Point a branch somewhere; on master this is an ordinary move of main, with its line in the log."""
     ref = ref_of_branch(branch)
-    refs = {name: known for name, known in metadata["refs"].items() if name != ref}
+    refs = {name: pointer for name, pointer in metadata["refs"].items() if name != ref}
     if state.head is not None:
         old = metadata["refs"].get(ref)
         refs[ref] = _branch_ref(state.head) if old is None else {**old, **_branch_ref(state.head)}
@@ -240,9 +240,9 @@ def _branch_ref(head: int) -> SnapshotRef:
 
 
 def _with_blank(items: list[Any], key: str, empty: Mapping[str, Any]) -> tuple[list[Any], int]:
-    known = next((item[key] for item in items if not item["fields"]), None)
-    if known is not None:
-        return items, known
+    blank = next((item[key] for item in items if not item["fields"]), None)
+    if blank is not None:
+        return items, blank
     # Order 0 is the unsorted one by definition; the others are simply numbered on.
     number = 0 if key == "order-id" else 1 + max((item[key] for item in items), default=-1)
     return [*items, {**empty, key: number}], number

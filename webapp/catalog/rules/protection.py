@@ -44,7 +44,7 @@ def find_lost(metadata: Metadata) -> Iterator[Lost]:
         if ref["snapshot-id"] not in snapshots:
             shown = branch_of_ref(name) if name == MAIN_REF else name
             yield Lost(ref["type"], shown, f"snapshot {ref['snapshot-id']}", "points to")
-    known = {
+    numbers = {
         "schema": {schema["schema-id"] for schema in metadata["schemas"]},
         "partition spec": {spec["spec-id"] for spec in metadata["partition-specs"]},
         "sort order": {order["order-id"] for order in metadata["sort-orders"]},
@@ -53,8 +53,8 @@ def find_lost(metadata: Metadata) -> Iterator[Lost]:
         ids = tracked_ids(metadata["properties"], branch, default=current_ids(metadata))
         if ids is None:
             continue
-        for kind, number in zip(known, (ids.schema_id, ids.spec_id, ids.order_id), strict=True):
-            if number not in known[kind]:
+        for kind, number in zip(numbers, (ids.schema_id, ids.spec_id, ids.order_id), strict=True):
+            if number not in numbers[kind]:
                 yield Lost("branch", branch, f"{kind} {number}")
 
 

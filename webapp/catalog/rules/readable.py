@@ -156,8 +156,8 @@ def check_sort_fields(fields: Iterable[Mapping[str, Any]]) -> None:
     """Refuse a sort order that says nothing that a reader knows."""
     for item in fields:
         _check_source(item, where="sort field")
-        for key, known in (("direction", ("asc", "desc")), ("null-order", ("nulls-first", "nulls-last"))):
-            if field(item, key, str, where="sort field") not in known:
+        for key, words in (("direction", ("asc", "desc")), ("null-order", ("nulls-first", "nulls-last"))):
+            if field(item, key, str, where="sort field") not in words:
                 message = f"Cannot parse sort field: unknown {key} {item[key]!r}"
                 raise Malformed(message)
 
@@ -233,11 +233,11 @@ def _check_known(metadata: Metadata) -> None:
         ("snapshots", metadata["snapshots"], "snapshot-id", current_snapshot_id(metadata)),
     )
     for key, items, id_key, current in parts:
-        known = [field(item, id_key, int, where=key) for item in items]
-        if len(set(known)) != len(known):
+        numbers = [field(item, id_key, int, where=key) for item in items]
+        if len(set(numbers)) != len(numbers):
             message = f"Invalid table metadata: two {key} with one {id_key}"
             raise Invalid(message)
-        if current is not None and current not in known:
+        if current is not None and current not in numbers:
             message = f"Invalid table metadata: the current {id_key} {current} is not there"
             raise Invalid(message)
 

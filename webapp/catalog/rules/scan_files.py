@@ -77,10 +77,10 @@ def _delete_fields(file: DataFile) -> dict[str, Any]:
 def _statistics(file: DataFile, columns: Collection[int]) -> dict[str, Any]:
     statistics = {}
     for position, name in STATISTICS if columns else ():
-        known = {key: value for key, value in (extra(file, position) or {}).items() if key in columns}
-        if known:
-            values = [value.hex().upper() if isinstance(value, bytes) else value for value in known.values()]
-            statistics[name] = {"keys": list(known), "values": values}
+        values_by_key = {key: value for key, value in (extra(file, position) or {}).items() if key in columns}
+        if values_by_key:
+            values = [value.hex().upper() if isinstance(value, bytes) else value for value in values_by_key.values()]
+            statistics[name] = {"keys": list(values_by_key), "values": values}
     return statistics
 
 

@@ -132,10 +132,10 @@ def _finish(fold: Fold) -> Metadata:
 
 def _clean_log(metadata: Metadata, *, passed: set[int]) -> list[SnapshotLogEntry]:
     """Drop from the log heads that lasted only within this commit; a gap cuts everything before it."""
-    known = {snapshot["snapshot-id"] for snapshot in metadata["snapshots"]}
+    snapshot_ids = {snapshot["snapshot-id"] for snapshot in metadata["snapshots"]}
     log: list[SnapshotLogEntry] = []
     for entry in metadata["snapshot-log"]:
-        if entry["snapshot-id"] not in known:
+        if entry["snapshot-id"] not in snapshot_ids:
             log.clear()
         elif entry["snapshot-id"] not in passed:
             log.append(entry)
@@ -182,10 +182,10 @@ def _add_schema(fold: Fold, update: dict[str, Any]) -> None:
     # Deprecated, and only the highest id of this schema: it goes down when the newest column is dropped. Whether the writer
     # knows the newest ids is what `assert-last-assigned-field-id` asks.
     stated = optional_field(update, "last-column-id", int, where="add-schema")
-    number = next((known["schema-id"] for known in metadata["schemas"] if same_schema(known, schema)), None)
+    number = next((old["schema-id"] for old in metadata["schemas"] if same_schema(old, schema)), None)
     if number is None:
         check_field_ids(metadata, schema)
-        number = 1 + max((known["schema-id"] for known in metadata["schemas"]), default=-1)
+        number = 1 + max((old["schema-id"] for old in metadata["schemas"]), default=-1)
         metadata["schemas"] = [*metadata["schemas"], {**schema, "schema-id": number}]
         metadata["last-column-id"] = max(metadata["last-column-id"], highest_field_id(schema), stated or 0)
     if proposed is not None:
@@ -196,11 +196,11 @@ def _add_schema(fold: Fold, update: dict[str, Any]) -> None:
 def _set_current_schema(fold: Fold, update: dict[str, Any]) -> None:
     number = _resolve(update, "schema-id", fold.last_schema, what="schema")
     # The number is the client's; in this very commit the schema may have got another one.
-    known = fold.renumbered_schemas.get(number, number) if update["schema-id"] != LAST_ADDED else number
-    if find(fold.metadata["schemas"], "schema-id", known) is None:
+    schema_id = fold.renumbered_schemas.get(number, number) if update["schema-id"] != LAST_ADDED else number
+    if find(fold.metadata["schemas"], "schema-id", schema_id) is None:
         message = f"Cannot set current schema to unknown schema: {number}"
         raise Invalid(message)
-    fold.metadata["current-schema-id"] = known
+    fold.metadata["current-schema-id"] = schema_id
 
 
 def _add_spec(fold: Fold, update: dict[str, Any]) -> None:
@@ -210,15 +210,15 @@ def _add_spec(fold: Fold, update: dict[str, Any]) -> None:
     readable.check_partition_fields(fields)
     _check_sources(fold, fields, what="partition")
     proposed = optional_field(spec, "spec-id", int, where="partition spec")
-    known = next((old for old in metadata["partition-specs"] if _same_spec(old["fields"], fields)), None)
-    if known is None:
+    equal = next((old for old in metadata["partition-specs"] if _same_spec(old["fields"], fields)), None)
+    if equal is None:
         numbered = _number_partition_fields(metadata, fields)
         number = 1 + max((old["spec-id"] for old in metadata["partition-specs"]), default=-1)
         metadata["partition-specs"] = [*metadata["partition-specs"], {"spec-id": number, "fields": numbered}]
         highest = max((item["field-id"] for item in numbered), default=0)
         metadata["last-partition-id"] = max(metadata["last-partition-id"], highest)
     else:
-        number = known["spec-id"]
+        number = equal["spec-id"]
     if proposed not in (None, LAST_ADDED, number):
         fold.renumbered_files.append(f"partition spec id {proposed}")
     fold.last_spec = number
@@ -253,12 +253,12 @@ def _same_spec(fields: list[PartitionField], other: list[PartitionField]) -> boo
 
 def _number_partition_fields(metadata: Metadata, fields: list[PartitionField]) -> list[PartitionField]:
     """Give fields their ids: the proposed one, else that of the same field in an older spec, else the next."""
-    known = {
+    meanings = {
         item["field-id"]: (_sources(item), item["transform"])
         for spec in metadata["partition-specs"]
         for item in spec["fields"]
     }
-    by_meaning = {meaning: number for number, meaning in known.items()}
+    by_meaning = {meaning: number for number, meaning in meanings.items()}
     last = metadata["last-partition-id"]
     numbered: list[PartitionField] = []
     for item in fields:
@@ -269,7 +269,7 @@ def _number_partition_fields(metadata: Metadata, fields: list[PartitionField]) -
         if number is None:
             last += 1
             number = last
-        old = known.get(number)
+        old = meanings.get(number)
         if old is not None and old != meaning and not (old[0] == meaning[0] and "void" in (old[1], meaning[1])):
             message = f"Partition field id {number} of {item['name']} already stands for another field in the history"
             raise CommitFailed(message)
@@ -521,7 +521,7 @@ def _add_encryption_key(fold: Fold, update: dict[str, Any]) -> None:
     number = field(key, "key-id", str, where="encryption key")
     readable.check_encryption_key(key)
     keys = fold.metadata.get("encryption-keys") or []
-    if any(known["key-id"] == number for known in keys):
+    if any(old["key-id"] == number for old in keys):
         return
     fold.metadata["encryption-keys"] = [*keys, key]
 

@@ -138,9 +138,9 @@ def _add_schema(fold: _Fold, update: dict[str, Any]) -> None:
     schema = field(update, "schema", dict, where="add-schema")
     check_schema(schema, version=NEWEST_SCHEMA_TYPES)
     schemas = fold.metadata["schemas"]
-    number = next((known["schema-id"] for known in schemas if same_schema(known, schema)), None)
+    number = next((old["schema-id"] for old in schemas if same_schema(old, schema)), None)
     if number is None:
-        number = 1 + max((known["schema-id"] for known in schemas), default=-1)
+        number = 1 + max((old["schema-id"] for old in schemas), default=-1)
         fold.metadata["schemas"] = [*schemas, {**schema, "schema-id": number}]
     fold.last_schema = number
 
@@ -184,9 +184,9 @@ def _add_version(fold: _Fold, update: dict[str, Any]) -> None:
         message = f"Invalid view version: Cannot add multiple queries for dialect {dialects[0]}"
         raise IllegalArgument(message)
     versions = fold.metadata["versions"]
-    number = next((known["version-id"] for known in versions if _same_version(known, version)), None)
+    number = next((old["version-id"] for old in versions if _same_version(old, version)), None)
     if number is None:
-        number = 1 + max((known["version-id"] for known in versions), default=0)
+        number = 1 + max((old["version-id"] for old in versions), default=0)
         fold.metadata["versions"] = [*versions, {**version, "version-id": number}]
     fold.last_version = number
 

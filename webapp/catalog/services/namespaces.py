@@ -73,15 +73,15 @@ def update_properties(
         message = f"Invalid namespace update: cannot simultaneously set and remove keys: {both}"
         raise InvalidInput(message)
     with transaction.atomic():
-        known = namespace_properties(levels, by=by)
-        rest = {key: value for key, value in known.items() if key not in removals}
+        properties = namespace_properties(levels, by=by)
+        rest = {key: value for key, value in properties.items() if key not in removals}
         Namespace.objects.filter(path=SEPARATOR.join(levels)).update(properties={**rest, **updates})
         changed = {"set": sorted(updates), "removed": sorted(removals)}
         record_audit(by=by, verb="update_namespace", object=".".join(levels), detail=changed)
     return {
         "updated": sorted(updates),
-        "removed": sorted(set(removals) & set(known)),
-        "missing": sorted(set(removals) - set(known)),
+        "removed": sorted(set(removals) & set(properties)),
+        "missing": sorted(set(removals) - set(properties)),
     }
 
 

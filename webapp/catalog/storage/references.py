@@ -62,7 +62,7 @@ def list_references(
 
 def find_unreferenced(listed: Iterable[str], references: Iterable[str]) -> list[str]:
     """List the locations that no reference means."""
-    known: set[str] = set()
+    referenced: set[str] = set()
     for reference in references:
-        known |= spellings(reference)
-    return [location for location in listed if not spellings(location) & known]
+        referenced |= spellings(reference)
+    return [location for location in listed if not spellings(location) & referenced]

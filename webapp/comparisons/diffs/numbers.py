@@ -41,9 +41,9 @@ def numbers_of(artifact: Artifact, query: RowQuery, *, start: int, limit: int) -
     whole = artifact.folder / FOLDER / f"{name}.whole"
     is_in_front = start + limit <= FRONT_LINES
     path, first = (whole.with_suffix(".front"), FRONT_LINES) if is_in_front else (whole, None)
-    for known in (whole, path):
+    for file in (whole, path):
         with suppress(FileNotFoundError):
-            return _read(known, start, limit)
+            return _read(file, start, limit)
     _make(path, artifact, query, first=first)
     return _read(path, start, limit)
 

@@ -83,11 +83,11 @@ class RowQuery:
 
 
 def _named(artifact: Artifact, name: str, field_name: str) -> DiffColumn:
-    known = (*artifact.columns, *artifact.inside)
-    for column in known:
+    columns = (*artifact.columns, *artifact.inside)
+    for column in columns:
         if name in {column.name, column.after_name}:
             return column
-    for column in known:
+    for column in columns:
         if name == column.before_name:
             return column
     raise BadRequest(f"{field_name}: there is no column {name!r}.", errors={field_name: [f"No column {name!r}."]})

@@ -132,7 +132,7 @@ def _entry(dataset: Dataset, number: int, change: blames.RowChange) -> BlameEntr
     values = [Value(name, before.get(name), after.get(name), name in change.changed) for name in names]
     is_update = change.change == "updated" and bool(change.changed)
     shown = [value for value in values if value.is_changed or value.before != value.after] if is_update else values
-    job, transaction = change.made, change.transaction
+    job, transaction = change.origin, change.transaction
     query = {
         "tab": "compare",
         "branch": transaction.branch_name,

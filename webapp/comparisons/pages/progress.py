@@ -58,9 +58,9 @@ def count_differing(files: int) -> str:
 
 
 def _describe(comparison: Comparison) -> ComparisonProgress:
-    known = comparison.progress or {}
-    counts, estimate = _read_counts(known.get("summary")), _read_counts(known.get("by_row_ids"))
-    phase, files, done = known.get("phase"), known.get("files") or 0, known.get("files_done")
+    progress = comparison.progress or {}
+    counts, estimate = _read_counts(progress.get("summary")), _read_counts(progress.get("by_row_ids"))
+    phase, files, done = progress.get("phase"), progress.get("files") or 0, progress.get("files_done")
     percent = round(100 * done / files) if phase == "comparing" and files and done else None
     text = _DOING.get(str(phase), "Starting")
     if percent is not None:

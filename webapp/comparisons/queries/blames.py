@@ -69,7 +69,7 @@ class RowChange:
     """One row, unless the key is none."""
     after: list[dict[str, Any]]
     changed: list[str]
-    made: Origin | None
+    origin: Origin | None
 
     @property
     def row_before(self) -> dict[str, Any] | None:
@@ -193,7 +193,7 @@ def read_walk(comparison: Comparison) -> BlameWalk:
                 before=_read_rows(folder / f"{number}-before.parquet"),
                 after=_read_rows(folder / f"{number}-after.parquet"),
                 changed=change["changed"],
-                made=_describe_job(jobs.get(by_id[change["transaction"]].job_id)),
+                origin=_describe_job(jobs.get(by_id[change["transaction"]].job_id)),
             )
             for number, change in enumerate(changes)
         ],

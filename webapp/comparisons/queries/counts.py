@@ -37,12 +37,12 @@ def count_rows(comparison: Comparison | None, *, reason: str = "") -> RowCounts:
     if comparison.state == ComparisonState.FAILED:
         return RowCounts(ComparisonState.FAILED, reason=comparison.error)
     is_ready = comparison.state == ComparisonState.READY
-    known: dict[str, Any] = comparison.summary if is_ready else comparison.progress
-    known = {**known, **known.get("summary", {})}
+    progress: dict[str, Any] = comparison.summary if is_ready else comparison.progress
+    progress = {**progress, **progress.get("summary", {})}
     return RowCounts(
         show_state(comparison.state),
-        *(known.get(name) for name in (*ROW_CHANGES, "unchanged")),
-        *(known.get(name) or None for name in ("reason", "executor", "executor_reason", "by_row_ids")),
+        *(progress.get(name) for name in (*ROW_CHANGES, "unchanged")),
+        *(progress.get(name) or None for name in ("reason", "executor", "executor_reason", "by_row_ids")),
     )
 
 

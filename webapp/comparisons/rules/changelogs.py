@@ -17,9 +17,9 @@ def check_range(snapshots: Sequence[Snapshot], *, start: int | None, end: int | 
         Conflict: an end has expired, or the start is not an ancestor of the end.
 
     """
-    known = {snapshot["snapshot-id"] for snapshot in snapshots}
+    snapshot_ids = {snapshot["snapshot-id"] for snapshot in snapshots}
     for number in (start, end):
-        if number is not None and number not in known:
+        if number is not None and number not in snapshot_ids:
             message = f"The changes of this range are no longer known: snapshot {number} has expired."
             raise Conflict(message, code="expired", snapshot=str(number))
     if start is not None and not comes_from(snapshots, end, start):
@@ -39,11 +39,11 @@ def check_keys(keys: Sequence[str] | None, fields: Sequence[Mapping[str, Any]]) 
     if not keys:
         message = "Name at least one identifier column, or leave keys out for net changes."
         raise InvalidInput(message, code="no_columns", errors={"keys": [message]})
-    known = _index_fields(fields)
-    missing = [key for key in keys if key not in known]
+    fields_by_name = _index_fields(fields)
+    missing = [key for key in keys if key not in fields_by_name]
     if missing:
         names = ", ".join(field["name"] for field in fields) or "none"
-        why = _explain_missing(missing[0], known)
+        why = _explain_missing(missing[0], fields_by_name)
         message = f"Identifier column {missing[0]!r} does not exist; there are {names}.{why and ' '}{why}"
         raise InvalidInput(message, code="no_such_column", errors={"keys": [message]})
 
@@ -62,11 +62,11 @@ def _list_parts(field: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     return field["type"]["fields"] if is_struct else ()
 
 
-def _explain_missing(key: str, known: Mapping[str, Sequence[str]]) -> str:
+def _explain_missing(key: str, names: Mapping[str, Sequence[str]]) -> str:
     """Say where a name leaves the columns that there are."""
-    outer = max((name for name in known if key.startswith(f"{name}.")), key=len, default="")
+    outer = max((name for name in names if key.startswith(f"{name}.")), key=len, default="")
     if not outer:
         return ""
-    if known[outer]:
-        return f"The fields of {outer} are {', '.join(known[outer])}."
+    if names[outer]:
+        return f"The fields of {outer} are {', '.join(names[outer])}."
     return f"A name cannot go through {outer}, which is no struct."

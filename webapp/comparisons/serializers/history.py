@@ -169,7 +169,7 @@ class RowChangeSerializer(NounSerializer):
     before = serializers.DictField(source="row_before", allow_null=True, **ROW)  # type: ignore[arg-type]
     after = serializers.DictField(source="row_after", allow_null=True, **ROW)  # type: ignore[arg-type]
     changed = serializers.ListField(child=serializers.CharField())
-    job = MadeSerializer(source="made", allow_null=True, help_text="null: no job made it")
+    job = MadeSerializer(source="origin", allow_null=True, help_text="null: no job made it")
     rows = serializers.DictField(required=False, help_text="before and after in full, where several rows have the key")
 
 

@@ -254,14 +254,14 @@ class _ProcessLook:
     """Where it writes how far it is."""
     held: ComparisonRows
     lending: spark.Lending
-    known: dict[str, Any] = field(default_factory=dict)
+    progress: dict[str, Any] = field(default_factory=dict)
 
     def __call__(self) -> bool:
         progress = read_json(self.path)
         self.lending.look(progress)
-        if not progress or progress == self.known:
+        if not progress or progress == self.progress:
             return self.held.is_running()
-        self.known = progress
+        self.progress = progress
         return self.held.renew(progress=progress)
 
 

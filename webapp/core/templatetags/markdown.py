@@ -185,8 +185,8 @@ def _name_headings(tokens: list[Token]) -> None:
 
 def _plain(content: Token) -> str:
     """Return the words without marks; where a line of the author ends, there is a space."""
-    kept = {"text", "code_inline", "softbreak", "hardbreak"}
-    return "".join(child.content or " " for child in content.children or () if child.type in kept)
+    types = {"text", "code_inline", "softbreak", "hardbreak"}
+    return "".join(child.content or " " for child in content.children or () if child.type in types)
 
 
 def _resolve(href: str, file: MarkdownFile) -> str:

@@ -170,10 +170,10 @@ def list_preview_columns(metadata: Metadata) -> list[PreviewColumn]:
 
 
 def _choose_columns(columns: Sequence[PreviewColumn], request: PreviewRequest) -> list[PreviewColumn]:
-    known = {column.name: column for column in columns}
+    by_name = {column.name: column for column in columns}
     for name in (*request.columns, *filter(None, [request.sort.removeprefix("-")])):
-        if name not in known:
+        if name not in by_name:
             message = f"There is no column {name}."
             raise InvalidInput(message, code="no_such_column", errors={"columns": [message]})
-    chosen = [known[name] for name in dict.fromkeys(request.columns)] or list(columns)
+    chosen = [by_name[name] for name in dict.fromkeys(request.columns)] or list(columns)
     return chosen[:MOST_COLUMNS]

@@ -96,15 +96,15 @@ def describe_schema(schema: Json, earlier: Sequence[Json]) -> list[SentencePart]
     fields = {_identity(field): field for field in schema["fields"]}
     best, most = None, 0
     for other in (*earlier[:1], *earlier[1:][-MOST_COMPARED:]):
-        known = {_identity(field) for field in other["fields"]}
-        shared = len(known & fields.keys())
-        if shared == len(known) and 0 < len(fields) - shared <= MOST_ADDED and shared > most:
+        identities = {_identity(field) for field in other["fields"]}
+        shared = len(identities & fields.keys())
+        if shared == len(identities) and 0 < len(fields) - shared <= MOST_ADDED and shared > most:
             best, most = other, shared
     if best is None:
         return [SentencePart(_list_names([field["name"] for field in schema["fields"]]))]
-    known = {_identity(field) for field in best["fields"]}
+    identities = {_identity(field) for field in best["fields"]}
     parts = [SentencePart(f"schema {best['schema-id']} and ")]
-    added = [field for identity, field in fields.items() if identity not in known]
+    added = [field for identity, field in fields.items() if identity not in identities]
     for number, field in enumerate(added):
         need = "required" if field["required"] else "optional"
         parts += [SentencePart(", ")] if number else []

@@ -91,10 +91,10 @@ def _find_lost_table(dataset: Dataset) -> Finding:
 
 
 def _check_tables() -> Iterator[Finding]:
-    known = set(Dataset.objects.values_list("table", flat=True))
+    tables = set(Dataset.objects.values_list("table", flat=True))
     for table in Table.objects.select_related("namespace").order_by("pk"):
         ref = TableRef(table.namespace.levels, table.name)
-        if ref.is_dataset and ref.table not in known:
+        if ref.is_dataset and ref.table not in tables:
             yield Finding(
                 code="dataset_missing",
                 object=ref.path,
@@ -186,8 +186,8 @@ def _check_place(
 
 def _check_staging(state: _State) -> Iterator[Finding]:
     """Find what jobs wrote and nobody will publish: it keeps files alive that nobody sees."""
-    dataset, known = state.dataset, {branch.name for branch in state.branches}
-    for branch in sorted(lens.branches_of(state.metadata) - state.staging - known):
+    dataset, names = state.dataset, {branch.name for branch in state.branches}
+    for branch in sorted(lens.branches_of(state.metadata) - state.staging - names):
         if queries.is_staging(branch):
             yield Finding(
                 code="staging_orphaned",

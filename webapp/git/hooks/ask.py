@@ -60,23 +60,23 @@ def find_excess() -> str:
 
 def find_large_tree(trees: list[bytes], *, read: Callable[[bytes], bytes]) -> str:
     """Say which folder holds more than a commit may have, counting what several name as often as it is named."""
-    known: dict[bytes, tuple[int, int]] = {}
+    sizes: dict[bytes, tuple[int, int]] = {}
     waiting: list[tuple[bytes, tuple[int, list[bytes]] | None]] = [(name, None) for name in trees]
     while waiting:
         name, entries = waiting.pop()
-        if name in known:
+        if name in sizes:
             continue
         count, folders = entries or _list_folders(read(name))
-        below = {folder for folder in folders if folder not in known}
+        below = {folder for folder in folders if folder not in sizes}
         if below and count <= MAX_FILES:
             waiting += [(name, (count, folders)), *((folder, None) for folder in below)]
             continue
-        count += sum(known[folder][0] for folder in folders if folder in known)
-        depth = 1 + max((known[folder][1] for folder in folders if folder in known), default=0)
+        count += sum(sizes[folder][0] for folder in folders if folder in sizes)
+        depth = 1 + max((sizes[folder][1] for folder in folders if folder in sizes), default=0)
         if count > MAX_FILES or depth > MAX_DEPTH:
             most = f"{MAX_FILES:,} files and folders, {MAX_DEPTH} deep"
             return f"the folder {name.decode()} holds more than a commit may have: {most}"
-        known[name] = count, depth
+        sizes[name] = count, depth
     return ""
 
 

@@ -62,9 +62,9 @@ def list_taking_part(pull: PullRequest) -> list[int]:
 
 def list_watchers(*, repository: Repository | None = None, datasets: Collection[int] = ()) -> QuerySet[Watch, int]:
     """Return who watches a repository, or one of these datasets."""
-    wanted = Q(dataset__in=datasets) if datasets else Q()
-    wanted = wanted | Q(repository=repository) if repository else wanted
-    watches = Watch.objects.filter(wanted) if wanted else Watch.objects.none()
+    watched = Q(dataset__in=datasets) if datasets else Q()
+    watched = watched | Q(repository=repository) if repository else watched
+    watches = Watch.objects.filter(watched) if watched else Watch.objects.none()
     return watches.order_by().values_list("user", flat=True).distinct()
 
 

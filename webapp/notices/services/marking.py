@@ -24,7 +24,7 @@ def mark_notifications(*, by: Principal, state: str, numbers: Collection[int] | 
         InvalidInput: no such state.
 
     """
-    to = next((known for known in NotificationState if known == state), None)
+    to = next((candidate for candidate in NotificationState if candidate == state), None)
     if to is None:
         message = f"state is one of {', '.join(NotificationState)}, not {state!r}."
         raise InvalidInput(message, errors={"state": [message]})

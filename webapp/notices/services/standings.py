@@ -25,8 +25,10 @@ def ask_for_look(pull: PullRequest) -> None:
     """Have an open pull request looked at once the current changes are committed."""
     if pull.state != PullState.OPEN:
         return
-    asked = PullStanding(pull=pull, asked_at=clock.now())
-    PullStanding.objects.bulk_create([asked], update_conflicts=True, unique_fields=["pull"], update_fields=["asked_at"])
+    standing = PullStanding(pull=pull, asked_at=clock.now())
+    PullStanding.objects.bulk_create(
+        [standing], update_conflicts=True, unique_fields=["pull"], update_fields=["asked_at"]
+    )
     transaction.on_commit(lambda: _ring(pull.pk))
 
 

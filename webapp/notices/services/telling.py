@@ -51,12 +51,12 @@ def _cut(reasons: Mapping[int, Reason]) -> Iterator[dict[int, Reason]]:
 
 def _tell_some(reasons: Mapping[int, Reason], about: Mapping[str, Any]) -> None:
     addressees = list_addressees(reasons, repository=about.get("repository"), dataset=about.get("dataset"))
-    known = _list_knowing([person.user_id for person in addressees], about)
+    informed = _list_knowing([person.user_id for person in addressees], about)
     channels = read_channels({person.user_id: reasons[person.user_id] for person in addressees})
     rows = Notification.objects.bulk_create(
         Notification(user_id=person.user_id, reason=reasons[person.user_id], **about)
         for person in addressees
-        if channels[person.user_id] != facts.NONE and person.user_id not in known
+        if channels[person.user_id] != facts.NONE and person.user_id not in informed
     )
     mailed = {person.user_id for person in addressees if person.has_address and channels[person.user_id] == facts.MAIL}
     if settings.EMAIL_HOST:

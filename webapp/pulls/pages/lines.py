@@ -46,7 +46,7 @@ class PullLine:
     build_kind: str
     build_text: str
     approved: int
-    wanted: int
+    needed: int
     void: int
     rejected: int
 
@@ -73,7 +73,7 @@ class PullLine:
         """The kind of state that its reviews are in."""
         if self.rejected:
             return "bad"
-        if self.approved >= self.wanted and (self.approved or not self.wanted):
+        if self.approved >= self.needed and (self.approved or not self.needed):
             return "ok" if self.approved else "open"
         return "bad" if self.void else "wait"
 
@@ -82,9 +82,9 @@ class PullLine:
         """Its reviews in a few words."""
         if self.rejected:
             return "changes asked for"
-        if not self.wanted:
+        if not self.needed:
             return f"{self.approved} approved" if self.approved else "none asked"
-        return f"{self.approved} of {self.wanted}"
+        return f"{self.approved} of {self.needed}"
 
 
 def word_build(state: BuildState) -> str:
@@ -150,7 +150,7 @@ def _describe(
         build_kind=build.state.tone if build else "open",
         build_text=f"{build.pk} {word_build(build.state)}" if build else "not built",
         approved=_count_approvals(pull, reviews, standing),
-        wanted=protection.approvals if protection else 0,
+        needed=protection.approvals if protection else 0,
         void=sum(fact.void and fact.verdict == states.APPROVE for fact in facts),
         rejected=sum(verdict == states.REJECT for verdict in standing.values()),
     )

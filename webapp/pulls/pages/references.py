@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 def link_references(principal: Principal, repository: Repository, texts: Iterable[str]) -> Mapping[str, str]:
     """Return the addresses of what the texts name and the reader may see, by how it is written."""
-    known = find_known(principal, repository, collect_references(texts))
+    references = find_known(principal, repository, collect_references(texts))
     name = repository.name
     return {
-        **{f"#{number}": reverse("pull", args=[name, number]) for number in known.pulls},
-        **{f"{word} {pk}": reverse("build", args=[pk]) for pk in known.builds for word in ("build", "Build")},
-        **{path: reverse("dataset", args=[path.removeprefix("/")]) for path in known.paths},
-        **{written: reverse("repository-commit", args=[name, sha]) for written, sha in known.shas.items()},
+        **{f"#{number}": reverse("pull", args=[name, number]) for number in references.pulls},
+        **{f"{word} {pk}": reverse("build", args=[pk]) for pk in references.builds for word in ("build", "Build")},
+        **{path: reverse("dataset", args=[path.removeprefix("/")]) for path in references.paths},
+        **{written: reverse("repository-commit", args=[name, sha]) for written, sha in references.shas.items()},
     }
 
 

@@ -135,10 +135,10 @@ def read_timeline(loaded: Loaded, reader: RemarkReader) -> Timeline:
     return Timeline(ordered, seen)
 
 
-def _describe_beginning(loaded: Loaded, known: list[str]) -> list[ConversationEntry]:
+def _describe_beginning(loaded: Loaded, shas: list[str]) -> list[ConversationEntry]:
     """Return the commits with which it was opened, and the build that there was then: no event was recorded of them."""
     pull = loaded.pull
-    first = [commit for commit in reversed(queries.list_own_commits(pull)) if commit.sha not in known][:20]
+    first = [commit for commit in reversed(queries.list_own_commits(pull)) if commit.sha not in shas][:20]
     entries = []
     if first:
         data: dict[str, Any] = {"commits": [{"sha": commit.sha, "subject": commit.subject} for commit in first]}

@@ -443,11 +443,11 @@ def list_failed_checks(pull: PullRequest) -> dict[str, str]:
     results = list_checks(pull)
     failed = {}
     for name in protection.checks:
-        given = [check for check in results if check.name == (find_check(name) or name)]
-        bad = [check for check in given if check.state != GREEN]
+        reports = [check for check in results if check.name == (find_check(name) or name)]
+        bad = [check for check in reports if check.state != GREEN]
         if bad:
             failed[name] = checks.explain_failed(bad)
-        elif not given:
+        elif not reports:
             failed[name] = _explain_missing(pull, name)
     return failed
 

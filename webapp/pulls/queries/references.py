@@ -49,4 +49,4 @@ def _find_commits(repository: Repository, written: Collection[str]) -> dict[str,
     starts = reduce(or_, (Q(sha__startswith=start) for start in written))
     shas = list(repository.commits.filter(starts).values_list("sha", flat=True))
     meant = {start: [sha for sha in shas if sha.startswith(start)] for start in written}
-    return {start: found[0] for start, found in meant.items() if len(found) == 1}
+    return {start: matches[0] for start, matches in meant.items() if len(matches) == 1}

@@ -170,11 +170,13 @@ def list_file_talk(
     for comment in list_threads_on_places(pull):
         if comment.anchor and comment.anchor.get("path"):
             said[comment.anchor["path"]].append(comment)
-    known = {file.path: file for file in files}
+    by_path = {file.path: file for file in files}
     reader = RemarkReader.of(principal, pull)
     sides = (BASE, HEAD) if is_base_shown else (HEAD,)
     return {
-        path: _make_talk(pull, known[path], comments, reader, sides) for path, comments in said.items() if path in known
+        path: _make_talk(pull, by_path[path], comments, reader, sides)
+        for path, comments in said.items()
+        if path in by_path
     }
 
 

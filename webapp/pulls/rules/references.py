@@ -27,15 +27,15 @@ class References:
 
 def collect_references(texts: Iterable[str]) -> References:
     """Return what texts seem to name; what is there of it, and may be seen, is another question."""
-    found = References()
+    references = References()
     for text in texts:
         for match in PATTERN.finditer(text):
-            if match["pull"] and len(found.pulls) < MOST:
-                found.pulls.add(int(match["pull"]))
-            elif match["build"] and len(found.builds) < MOST:
-                found.builds.add(int(match["build"]))
-            elif match["path"] and len(found.paths) < MOST:
-                found.paths.add(match["path"])
-            elif match["sha"] and len(found.shas) < MOST:
-                found.shas.add(match["sha"])
-    return found
+            if match["pull"] and len(references.pulls) < MOST:
+                references.pulls.add(int(match["pull"]))
+            elif match["build"] and len(references.builds) < MOST:
+                references.builds.add(int(match["build"]))
+            elif match["path"] and len(references.paths) < MOST:
+                references.paths.add(match["path"])
+            elif match["sha"] and len(references.shas) < MOST:
+                references.shas.add(match["sha"])
+    return references

@@ -46,8 +46,8 @@ def list_suggestions(body: str) -> list[Suggestion]:
     """
     text = body.replace("\r\n", "\n")
     return [
-        Suggestion(text[: found.start()], tuple(found["text"].split("\n")[:-1]), text[found.end() :])
-        for found in _BLOCK.finditer(text)
+        Suggestion(text[: match.start()], tuple(match["text"].split("\n")[:-1]), text[match.end() :])
+        for match in _BLOCK.finditer(text)
     ]
 
 
@@ -68,8 +68,8 @@ def replace_lines(text: str, replacements: Sequence[Replacement]) -> str:
     for replacement in reversed(ordered):
         last = _end_of(lines[replacement.last - 1])
         ends = [usual] * (len(replacement.lines) - 1) + [last]
-        made = [line + end for line, end in zip(replacement.lines, ends, strict=False)]
-        lines[replacement.first - 1 : replacement.last] = made
+        new_lines = [line + end for line, end in zip(replacement.lines, ends, strict=False)]
+        lines[replacement.first - 1 : replacement.last] = new_lines
     return "".join(lines)
 
 

@@ -46,7 +46,7 @@ def attach_comparisons(
         row.comparison, row.reason, row.schema_status = None, reason, NOT_COMPARED
     else:
         since_reviews = {(states.SINCE_REVIEW, pk): (before, row.after) for pk, before in seen.items()}
-        kept = []
+        named_pks = []
         for (name, reviewer), (before, after) in (
             {(name, None): ends for name, ends in pairs.items()} | since_reviews
         ).items():
@@ -55,11 +55,11 @@ def attach_comparisons(
             comparison = request_comparison(dataset=row.dataset, before=before, after=after, rules=held)
             ends = {"before": before, "after": after, "comparison": comparison}
             named, _ = NamedComparison.objects.update_or_create(row=row, name=name, reviewer_id=reviewer, defaults=ends)
-            kept.append(named.pk)
+            named_pks.append(named.pk)
             if name == row.compared:
                 row.comparison, row.reason = comparison, ""
                 row.schema_status = comparison.schema.get("status", NOT_COMPARED)
-        row.comparisons.exclude(pk__in=kept).delete()
+        row.comparisons.exclude(pk__in=named_pks).delete()
     row.save(update_fields=["comparison", "reason", "schema_status"])
 
 

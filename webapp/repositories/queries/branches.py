@@ -118,8 +118,8 @@ def publications_of_commits(repository: Repository, shas: Iterable[str], *, bran
     rows = repository.publications.filter(sha__in=list(shas)).order_by("created_at", "id")
     publications: dict[str, Publication] = {}
     for row in rows:
-        known = publications.get(row.sha)
-        if known is None or known.branch != branch:
+        publication = publications.get(row.sha)
+        if publication is None or publication.branch != branch:
             publications[row.sha] = row
     return publications
 

@@ -51,17 +51,17 @@ def list_commits(
     offset: int = 0,
     limit: int | None = 50,
     not_in: str | None = None,
-    wanted: CommitFilter = EVERY,
+    filters: CommitFilter = EVERY,
 ) -> list[CommitInfo]:
     """Return commits from a ref back in time, those that are wanted, or those that another ref has not."""
     with git_refusals():
         git = repository.git
         head, exclude = git.resolve(ref), git.resolve(not_in) if not_in else None
-        if wanted.path.strip("/"):
-            walk = git.iterate_commits(head, path=wanted.path.strip("/"), exclude=exclude)
-            found = filter(make_match(wanted), walk)
-            return list(islice(found, offset, None if limit is None else offset + limit))
-    return list_history(repository, head, exclude=exclude, offset=offset, limit=limit, wanted=wanted)
+        if filters.path.strip("/"):
+            walk = git.iterate_commits(head, path=filters.path.strip("/"), exclude=exclude)
+            commits = filter(make_match(filters), walk)
+            return list(islice(commits, offset, None if limit is None else offset + limit))
+    return list_history(repository, head, exclude=exclude, offset=offset, limit=limit, filters=filters)
 
 
 def count_commits(repository: Repository, ref: str) -> int:

@@ -32,7 +32,7 @@ def list_history(
     exclude: str | None = None,
     offset: int = 0,
     limit: int | None = None,
-    wanted: CommitFilter = EVERY,
+    filters: CommitFilter = EVERY,
 ) -> list[CommitInfo]:
     """Return the commits from a head back in time, without those that lead to another, or those that are searched."""
     if head == exclude:
@@ -41,13 +41,13 @@ def list_history(
     try:
         steps = _read_steps(repository, {head, exclude or head})
         walk = list_by_time(steps, head, exclude=exclude)
-        if wanted.is_search:
-            walk = filter(find_matching(repository, wanted).__contains__, walk)
+        if filters.is_search:
+            walk = filter(find_matching(repository, filters).__contains__, walk)
         shas = list(islice(walk, offset, end))
     except UnknownHistory:
         with git_refusals():
             commits_of_git = repository.git.iterate_commits(head, exclude=exclude)
-            return list(islice(filter(make_match(wanted), commits_of_git), offset, end))
+            return list(islice(filter(make_match(filters), commits_of_git), offset, end))
     commits = find_commits(repository, shas)
     return [commits[sha] for sha in shas]
 

@@ -32,22 +32,22 @@ class CommitFilter(ListFilter):
         return bool(self.q or self.author)
 
 
-def find_matching(repository: Repository, wanted: CommitFilter) -> set[str]:
+def find_matching(repository: Repository, filters: CommitFilter) -> set[str]:
     """Return the hashes of the commits with a row that say what is asked for."""
-    said = Q(message__icontains=wanted.q) | Q(sha__startswith=wanted.q.lower())
+    said = Q(message__icontains=filters.q) | Q(sha__startswith=filters.q.lower())
     by = (
-        Q(author_name__icontains=wanted.author)
-        | Q(author_email__icontains=wanted.author)
-        | Q(address__in=find_addresses(wanted.author))
+        Q(author_name__icontains=filters.author)
+        | Q(author_email__icontains=filters.author)
+        | Q(address__in=find_addresses(filters.author))
     )
     rows = repository.commits.alias(address=Lower("author_email"))
-    return set(rows.filter(said if wanted.q else Q(), by if wanted.author else Q()).values_list("sha", flat=True))
+    return set(rows.filter(said if filters.q else Q(), by if filters.author else Q()).values_list("sha", flat=True))
 
 
-def make_match(wanted: CommitFilter) -> Callable[[CommitInfo], bool]:
+def make_match(filters: CommitFilter) -> Callable[[CommitInfo], bool]:
     """Return what says the same of a commit that Git tells of."""
-    q, author = wanted.q.lower(), wanted.author.lower()
-    addresses = find_addresses(wanted.author) if author else frozenset()
+    q, author = filters.q.lower(), filters.author.lower()
+    addresses = find_addresses(filters.author) if author else frozenset()
 
     def match(commit: CommitInfo) -> bool:
         name, address = commit.author.name.lower(), commit.author.email.lower()

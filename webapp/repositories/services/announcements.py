@@ -162,11 +162,11 @@ def _look_at(repository: Repository) -> _Unannounced:
     look.problem = find_copy_problem(repository, git)
     if look.problem:
         return look
-    known = dict(repository.branches.values_list("name", "announced_head"))
-    moved = [name for name in heads if heads[name] != known.get(name, "")]
+    announced = dict(repository.branches.values_list("name", "announced_head"))
+    moved = [name for name in heads if heads[name] != announced.get(name, "")]
     for name in sorted(moved, key=lambda item: (item != repository.default_branch, item)):
-        if not _clashes(known, heads, name):
-            look.moved[name] = (known.get(name, ""), heads[name])
+        if not _clashes(announced, heads, name):
+            look.moved[name] = (announced.get(name, ""), heads[name])
     look.problem = describe_absence(repository, list_absent(repository, heads))
     return look
 
@@ -174,8 +174,8 @@ def _look_at(repository: Repository) -> _Unannounced:
 def list_absent(repository: Repository, heads: Mapping[str, str]) -> list[str]:
     """Return the branches that Git lacks although nobody has deleted them."""
     meant = set(repository.deletions.values_list("branch", flat=True))
-    known = set(repository.branches.values_list("name", flat=True))
-    return sorted(known - meant - set(heads))
+    names = set(repository.branches.values_list("name", flat=True))
+    return sorted(names - meant - set(heads))
 
 
 def describe_absence(repository: Repository, absent: Sequence[str]) -> str:
@@ -210,10 +210,10 @@ def set_publication(
     return publication
 
 
-def _clashes(known: Mapping[str, str], heads: Mapping[str, str], name: str) -> bool:
+def _clashes(announced: Mapping[str, str], heads: Mapping[str, str], name: str) -> bool:
     """Say whether a branch that only Git knows has another one's name in other case: it is left unannounced."""
-    return name not in known and any(
-        other != name and other.lower() == name.lower() and other in heads for other in known
+    return name not in announced and any(
+        other != name and other.lower() == name.lower() and other in heads for other in announced
     )
 
 

@@ -57,8 +57,8 @@ def check_repositories() -> Iterator[Finding | Note]:
 
 def _list_unknown() -> list[Path]:
     folder = Path(settings.TRIBUTARY_HOME) / "repositories"
-    known = {repository.path for repository in Repository.objects.all()}
-    return [path for path in folder.glob("*") if path.is_dir() and path not in known]
+    paths = {repository.path for repository in Repository.objects.all()}
+    return [path for path in folder.glob("*") if path.is_dir() and path not in paths]
 
 
 def _check_objects(repository: Repository, git: GitRepository) -> Iterator[Finding]:
@@ -94,10 +94,10 @@ def _check_branches(repository: Repository, git: GitRepository) -> Iterator[Find
             repair=sweep_deletions,
         )
     yield from _check_commits(repository, git)
-    known = dict(repository.branches.values_list("name", "announced_head"))
+    announced = dict(repository.branches.values_list("name", "announced_head"))
     for name, head in heads.items():
-        if head != known.get(name):
-            before = known.get(name, "")
+        if head != announced.get(name):
+            before = announced.get(name, "")
             yield Finding(
                 code="branch_unannounced",
                 object=f"{repository.name}:{name}",

@@ -33,18 +33,18 @@ SEE_AGAIN = timedelta(minutes=1)
 def find_copy_problem(repository: Repository, git: GitRepository) -> str:
     """Return why this copy must not be written; nothing where it is the right one."""
     # Asked anew, and before the copy: what somebody has in hand may be as old as a restored folder.
-    known = Repository.objects.filter(pk=repository.pk).values_list("generation", flat=True).first()
+    generation = Repository.objects.filter(pk=repository.pk).values_list("generation", flat=True).first()
     identity = git.read_identity()
     way_out = ACCEPT.format(name=repository.name)
     if identity is None:
-        if not known:
+        if not generation:
             # Made before copies said whose they are; the next move says it.
             return ""
         return f"{git.path} does not say which repository it is. {way_out}"
     if identity.uid != repository.uid.hex:
         return f"{git.path} is a copy of another repository, or of another installation's. {way_out}"
-    if known is not None and identity.generation < known:
-        behind = known - identity.generation
+    if generation is not None and identity.generation < generation:
+        behind = generation - identity.generation
         return f"{git.path} is older than the database, by {behind} moves of branches. {way_out}"
     return ""
 
@@ -86,10 +86,10 @@ def note_damages(*, problems: Iterable[tuple[Repository, str]]) -> None:
     place = name_place()
     damages = {repository.pk: problem for repository, problem in problems}
     now = clock.now()
-    known = {row.repository_id: row for row in CopyDamage.objects.filter(place=place)}
-    CopyDamage.objects.filter(pk__in=[row.pk for row in known.values() if row.repository_id not in damages]).delete()
+    rows = {row.repository_id: row for row in CopyDamage.objects.filter(place=place)}
+    CopyDamage.objects.filter(pk__in=[row.pk for row in rows.values() if row.repository_id not in damages]).delete()
     for pk, problem in damages.items():
-        row = known.get(pk)
+        row = rows.get(pk)
         if row is None or row.problem != problem or row.seen_at < now - SEE_AGAIN:
             CopyDamage.objects.update_or_create(
                 repository_id=pk, place=place, defaults={"problem": problem, "seen_at": now}

@@ -55,12 +55,12 @@ def rebuild_commits(*, repository: Repository) -> int:
     with transaction.atomic(), git_refusals():
         _lock(repository)
         git = repository.git
-        known = [sha for sha in repository.commits.values_list("sha", flat=True) if git.has_commit(sha)]
+        shas = [sha for sha in repository.commits.values_list("sha", flat=True) if git.has_commit(sha)]
         heads = git.list_heads()
         repository.commits.all().delete()
         for name in order_names(repository, heads):
             _record(repository, git, heads[name], least=1)
-        for sha in set(known) - set(repository.commits.values_list("sha", flat=True)):
+        for sha in set(shas) - set(repository.commits.values_list("sha", flat=True)):
             _record(repository, git, sha, least=1)
         return repository.commits.count()
 

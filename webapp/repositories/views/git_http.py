@@ -197,10 +197,10 @@ def _explain(error: Exception) -> AppError:
         return error
     if isinstance(error, GitError):
         return Unavailable(str(error))
-    known = explain_failure(error)
-    if known is None:
+    refusal = explain_failure(error)
+    if refusal is None:
         raise error
-    return known
+    return refusal
 
 
 async def _refuse(send: Send, error: AppError) -> None:

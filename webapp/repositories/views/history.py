@@ -38,7 +38,7 @@ def commits(request: HttpRequest, repo: str, rest: str = "") -> HttpResponse:
         principal,
         repository,
         ref,
-        wanted=queries.CommitFilter.read_page(request.GET),
+        filters=queries.CommitFilter.read_page(request.GET),
         page=_page_number(request),
     )
     return show(request, "repositories/commits.html", page)

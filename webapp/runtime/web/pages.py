@@ -66,13 +66,13 @@ class PagesApp:
                 await self._read(scope, incoming, body, held)
                 await self._bridge.answer(scope, body.file, body.length, send)
         except (AppError, DatabaseError, OSError) as error:
-            known = error if isinstance(error, AppError) else explain_failure(error)
-            if known is None:
+            refusal = error if isinstance(error, AppError) else explain_failure(error)
+            if refusal is None:
                 raise
             body.close()
-            logger.info("%s %s refused: %s %s", scope["method"], scope["path"], known.status, known.code)
-            self._note_refused(scope, known)
-            await send_refusal(scope, send, known)
+            logger.info("%s %s refused: %s %s", scope["method"], scope["path"], refusal.status, refusal.code)
+            self._note_refused(scope, refusal)
+            await send_refusal(scope, send, refusal)
             await incoming.drop()
         finally:
             body.close()

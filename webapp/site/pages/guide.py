@@ -82,21 +82,21 @@ def list_chapters() -> tuple[Chapter, ...]:
 
 def find_sections(words: str, *, most: int) -> list[FoundSection]:
     """Return the sections that have all of these words, those first that have them in their heading."""
-    wanted = words.lower().split()
-    found = [
+    terms = words.lower().split()
+    sections = [
         (chapter, section)
         for chapter, section in _list_all_sections()
-        if _has(wanted, f"{chapter.title} {section.heading.text} {section.text}")
+        if _has(terms, f"{chapter.title} {section.heading.text} {section.text}")
     ]
-    found.sort(key=lambda pair: not _has(wanted, f"{pair[0].title} {pair[1].heading.text}"))
+    sections.sort(key=lambda pair: not _has(terms, f"{pair[0].title} {pair[1].heading.text}"))
     return [
         FoundSection(
             chapter.title,
             section.heading.text,
             f"{chapter.url}#{section.heading.anchor}",
-            _cut_around(section.text, wanted),
+            _cut_around(section.text, terms),
         )
-        for chapter, section in found[:most]
+        for chapter, section in sections[:most]
     ]
 
 
@@ -109,15 +109,15 @@ def _list_all_sections() -> tuple[tuple[Chapter, Section], ...]:
     )
 
 
-def _has(wanted: list[str], text: str) -> bool:
+def _has(terms: list[str], text: str) -> bool:
     folded = text.lower()
-    return all(word in folded for word in wanted)
+    return all(word in folded for word in terms)
 
 
-def _cut_around(text: str, wanted: list[str]) -> str:
+def _cut_around(text: str, terms: list[str]) -> str:
     """Return a line of the text around the first of the words that it has, from the beginning of a word."""
     folded = text.lower()
-    first = min((place for word in wanted if (place := folded.find(word)) >= 0), default=0)
+    first = min((place for word in terms if (place := folded.find(word)) >= 0), default=0)
     start = text.rfind(" ", 0, max(0, first - EXCERPT // 3)) + 1
     cut = text[start : start + EXCERPT]
     if start + EXCERPT < len(text):
