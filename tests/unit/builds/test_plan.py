@@ -238,7 +238,7 @@ def test_explain_reads_as_text() -> None:
         "1. /n/b: runs. /n/b was never built",
         "   pipelines.module:compute_1 (pipelines/module.py:1), nyc master 0000000, light small",
         "   reads /n/a on master by fallback, transaction ta",
-        "   writes /n/b on feature, made as a root branch",
+        "   writes /n/b on feature, new root branch",
     ]
 
 

@@ -259,7 +259,7 @@ def _describe_job(job: Job, build: Build, folder: str) -> JobRow:
             dataset=link_dataset(output.path, build.branch, folder),
             transaction=output.transaction_id or "",
             state=output.transaction.state.lower() if output.transaction else "",
-            note="no branch made" if job.skipped else "",
+            note="no new branch" if job.skipped else "",
         )
         for output in job.outputs.all()
     )

@@ -259,7 +259,7 @@ def _explain_input(planned: PlannedInput) -> str:
 def _explain_output(planned: PlannedOutput) -> str:
     if not planned.is_new:
         return f"{planned.path} on {planned.branch}"
-    origin = f"branch made off {planned.parent}" if planned.parent else "made as a root branch"
+    origin = f"new branch from {planned.parent}" if planned.parent else "new root branch"
     return f"{planned.path} on {planned.branch}, {origin}"
 
 
