@@ -2,7 +2,7 @@
 // remarks on rows. A click on a line's number or sign, on the plus in a cell, or `c` takes the form below the line or row.
 import { mayBeShortcut } from './shortcuts.js';
 
-const LINE = 'table.diff[data-talk] tr:not(.h, .talk)';
+const LINE = 'table.diff[data-talk] > tbody > tr:not(.h, .talk)';
 const ROW = 'tr[data-key]';
 const AFTER_G_MS = 1500;
 let saidG = -AFTER_G_MS;
@@ -65,7 +65,7 @@ function textOf(row) {
 /** Write a block that suggests what the lines say already, to be changed. */
 function suggest(form) {
   const { start_line: first, line: last, side, body } = form.elements;
-  const rows = document.querySelectorAll(`table[data-talk="${CSS.escape(form.parentElement.id)}"] tr:not(.h, .talk)`);
+  const rows = document.querySelectorAll(`table[data-talk="${CSS.escape(form.parentElement.id)}"] > tbody > tr:not(.h, .talk)`);
   const lines = [...rows].filter((row) => {
     const number = Number(row.querySelectorAll('td.ln')[1]?.textContent);
     return number && number >= Number(first.value || last.value) && number <= Number(last.value);

@@ -12,6 +12,7 @@ from webapp.comparisons.diffs.schema import diff_schemas
 from webapp.core import clock
 from webapp.core.moves import list_nouns
 from webapp.git.diff import FileDiff, Hunk, Line, Span
+from webapp.pulls.rules.suggestions import Suggestion
 
 
 class ExampleForm(forms.Form):
@@ -115,11 +116,23 @@ def _events(now: Any) -> list[Made]:
 def _remark(now: Any) -> Made:
     def say(number: int, author: str, body: str, **more: Any) -> Made:
         about = {"repository": "nyc", "pull": 12, "at": now, "where": "", "quoted": "", "is_outdated": False}
-        state: dict[str, Any] = {"resolved_by": "", "edited_at": None, "deleted_by": "", "replies": []}
+        state: dict[str, Any] = {
+            "resolved_by": "",
+            "edited_at": None,
+            "deleted_by": "",
+            "suggestion": None,
+            "replies": [],
+        }
         rights = {"may_resolve": True, "may_edit": True, "may_delete": True}
         return Made(id=number, thread=1, author=author, body=body, **{**about, **state, **rights, **more})
 
-    replies = [say(2, "mira", "Because `0` is a value.", edited_at=now), say(3, "olek", "", deleted_by="olek")]
+    suggested = Suggestion("Then **mark** them:", ("    return flights.mark(late=True)",), "")
+    change = Made(text=suggested, old=["    return flights.mark()"], may_commit=True)
+    replies = [
+        say(2, "mira", "Because `0` is a value.", edited_at=now),
+        say(3, "olek", "", deleted_by="olek"),
+        say(4, "mira", "", suggestion=change),
+    ]
     quoted = "    return flights.mark()"
     return say(1, "ines", "Why **not** drop them?", where="line 2", quoted=quoted, is_outdated=True, replies=replies)
 
