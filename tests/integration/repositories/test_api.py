@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
 from tests.factories import repositories as make
@@ -67,8 +70,25 @@ def test_repository_is_made_listed_changed_and_deleted(call: Caller) -> None:
     assert call("patch", "/shop", {"description": "All orders"}, if_match=tag)["description"] == "All orders"
     call("patch", "/shop", {"description": "Lost"}, if_match=tag, status=412)
     assert call("patch", "/shop", {"name": "other"}, status=422)["code"] == "name_is_fixed"
+    assert call("patch", "/shop", {"name": "shop", "description": "Orders"})["description"] == "Orders"
     call("delete", "/shop", status=204)
     call("get", "/shop", status=404)
+
+
+def test_what_changes_a_repository_looks_it_up_once(call: Caller, repository: Repository) -> None:
+    """What writes to Git also asks how often the repository has moved, and locks its row: neither looks for it."""
+    changes = [
+        ("post", "/nyc/branches", {"name": "work", "start_point": "master"}, 201),
+        ("post", "/nyc/commits", _commit({"notes.md": "# Notes\n"}, branch="work"), 201),
+        ("patch", "/nyc", {"description": "Flights"}, 200),
+        ("delete", "/nyc/branches/work", None, 204),
+    ]
+    lookup = re.compile(r'SELECT .* FROM "repositories_repository" WHERE "repositories_repository"."name" = ')
+
+    for method, path, body, status in changes:
+        with CaptureQueriesContext(connection) as queries:
+            call(method, path, body, status=status)
+        assert len([query for query in queries if lookup.match(query["sql"])]) == 1, path
 
 
 def test_repository_errors(call: Caller, repository: Repository) -> None:
