@@ -42,10 +42,15 @@ class RemarkForm(CommentForm):
     side = forms.ChoiceField(required=False, choices=[("head", "After"), ("base", "Before")])
     dataset = forms.CharField(required=False)
     column = forms.CharField(required=False)
+    compared = forms.CharField(required=False)
 
     def anchor(self) -> dict[str, Any]:
         """Return what it is about; the columns of a key come as `key.<column>`."""
-        names = ("path", "start_line", "line", "side") if self.cleaned_data.get("path") else ("dataset", "column")
+        names = (
+            ("path", "start_line", "line", "side")
+            if self.cleaned_data.get("path")
+            else ("dataset", "column", "compared")
+        )
         anchor = {name: value for name in names if (value := self.cleaned_data.get(name)) not in ("", None)}
         key = {name[len("key.") :]: value for name, value in self.data.items() if name.startswith("key.") and value}
         return {**anchor, "key": key} if key and "dataset" in anchor else anchor

@@ -63,7 +63,10 @@ class NewCommentSerializer(NullIsAbsent):
 
     body = Text(trim_whitespace=False)
     anchor = serializers.DictField(
-        required=False, allow_null=True, help_text="{path, line, start_line, side} or {dataset, key, column}"
+        required=False,
+        allow_null=True,
+        help_text="{path, line, start_line, side} or "
+        "{dataset, key, column, compared}; compared names the comparison whose row is quoted, default: the dataset's",
     )
     reply_to = serializers.IntegerField(
         required=False, min_value=1, help_text="a comment of the thread; a reply has no anchor"
@@ -296,8 +299,29 @@ class RestoredBranchSerializer(NounSerializer):
         return str(self.context["pull"].head_sha)
 
 
+class PictureCellSerializer(NounSerializer):
+    """One cell of the row that a comment is about; long texts are cut."""
+
+    name = serializers.CharField()
+    is_key = serializers.BooleanField()
+    before_type = serializers.CharField(allow_null=True)
+    after_type = serializers.CharField(allow_null=True)
+    state = serializers.ChoiceField(choices=["same", "changed", "inserted", "deleted", "none"])
+    before = serializers.JSONField(allow_null=True)
+    after = serializers.JSONField(allow_null=True)
+    delta = serializers.CharField(allow_null=True)
+
+
+class PictureSerializer(NounSerializer):
+    """The row that a comment is about, as it was when it was written."""
+
+    compared = serializers.ChoiceField(choices=words(states.NAMED_CHOICES))
+    change = serializers.ChoiceField(choices=["inserted", "deleted", "updated"])
+    cells = PictureCellSerializer(many=True)
+
+
 class CommentSerializer(NounSerializer):
-    """A comment."""
+    """A comment; `visible` in the context are the paths of the datasets whose rows the reader may see."""
 
     id = serializers.IntegerField()
     author = serializers.CharField(source="author.username")
@@ -309,9 +333,18 @@ class CommentSerializer(NounSerializer):
     reply_to = serializers.IntegerField(
         source="thread_id", allow_null=True, help_text="the comment that begins its thread; null where this one does"
     )
+    picture = serializers.SerializerMethodField(
+        help_text="null where it is about no row that had changed, and of datasets that the reader may not see"
+    )
     resolved = serializers.SerializerMethodField()
     edited_at = serializers.DateTimeField(allow_null=True)
     deleted_at = serializers.DateTimeField(allow_null=True, help_text="when its text was taken away")
+
+    @extend_schema_field(PictureSerializer(allow_null=True))
+    def get_picture(self, comment: Comment) -> Any:
+        """Write the row that it is about."""
+        is_visible = comment.picture and (comment.anchor or {}).get("dataset") in self.context["visible"]
+        return PictureSerializer(comment.picture).data if is_visible else None
 
     def get_resolved(self, comment: Comment) -> bool:
         """Return whether its thread is said to be dealt with."""
@@ -348,7 +381,7 @@ class TimelineEntrySerializer(NounSerializer):
 
     @cached_property
     def _nouns(self) -> dict[str, NounSerializer]:
-        return {"review": ReviewSerializer(context=self.context), "comment": CommentSerializer()}
+        return {"review": ReviewSerializer(context=self.context), "comment": CommentSerializer(context=self.context)}
 
 
 class PullCheckSerializer(NounSerializer):

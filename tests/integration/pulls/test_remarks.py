@@ -9,6 +9,7 @@ import pytest
 
 from tests.factories import repositories as make
 from webapp.accounts.models import User
+from webapp.core.errors import InvalidInput
 from webapp.pulls import services
 from webapp.pulls.models import Comment, PullDataset, PullRequest, Viewed
 from webapp.pulls.queries.remarks import place_row_talk
@@ -151,3 +152,44 @@ def test_strangers_do_neither(client: Client, pull: PullRequest) -> None:
     client.force_login(User.objects.get(pk=make.a_person("nobody").user_id))
     for form, fields in (("remark", {"path": "notes.txt", "line": 2}), ("viewed", {"place": "notes.txt"})):
         assert client.post(f"{PAGE}/{form}", {"body": "x", **fields}).status_code == 404
+
+
+CELL = {"is_key": False, "before_type": "long", "after_type": "long", "state": "changed", "delta": "+2"}
+PICTURE = {
+    "compared": "base",
+    "change": "updated",
+    "cells": [
+        {**CELL, "name": "id", "is_key": True, "state": "same", "before": 5, "after": 5, "delta": None},
+        {**CELL, "name": "amount", "before": 4711, "after": 4713},
+    ],
+}
+
+
+def test_the_conversation_shows_what_threads_are_about_to_who_may_see_it(
+    reader: Client, pull: PullRequest, ines: Principal
+) -> None:
+    make.a_repository("secret", by=make.a_person("mira"))
+    for path in ("/shop/orders", "/secret/orders"):
+        PullDataset.objects.create(pull=pull, path=path, change="modified")
+        about = {"dataset": path, "key": {"id": "5"}, "column": "amount"}
+        Comment.objects.create(pull=pull, author_id=ines.user_id, body=f"See {path}[5].", anchor=about, picture=PICTURE)
+    say(reader, path="notes.txt", start_line=2, line=3)
+
+    page = reader.get(PAGE).content.decode()
+    assert page.count("<del>") == page.count("4713</ins>") == 1
+    assert f'href="{PAGE}/data?dataset=/shop/orders&amp;row=5"' in page  # of the anchor, and of the reference
+    assert f'{PAGE}/data?dataset=/secret/orders&amp;row=5" rel' not in page
+    lines = [line.split("</td>")[0] for line in page.split('<td class="ln">')[1:]]
+    assert lines == ["2", "3"]
+    comments = reader.get("/api/v1/repositories/shop/pulls/1/comments").json()["results"]
+    assert [comment["picture"] and comment["picture"]["change"] for comment in comments] == ["updated", None, None]
+
+    services.delete_comment(comment=Comment.objects.get(pk=comments[0]["id"]), by=ines)
+    assert Comment.objects.get(pk=comments[0]["id"]).picture is None
+
+
+def test_nobody_comments_on_a_dataset_that_they_may_not_see(pull: PullRequest, ines: Principal) -> None:
+    make.a_repository("secret", by=make.a_person("mira"))
+    PullDataset.objects.create(pull=pull, path="/secret/orders", change="modified")
+    with pytest.raises(InvalidInput, match="has no dataset /secret/orders"):
+        services.add_comment(pull=pull, body="Hm", by=ines, anchor={"dataset": "/secret/orders"})

@@ -113,13 +113,20 @@ def test_story_from_clone_to_rebuilt_master(stack: Stack, ask: Call, tokens: dic
     ask("olek", "POST", f"{at}/reviews", json={"verdict": "approve"}, expect=403)
     refused = ask("ines", "POST", f"{at}/merge", json={}, expect=409)
     assert [reason["code"] for reason in refused["blocked_by"]] == ["approval_missing"]
-    ask(
+    said = ask(
         "mira",
         "POST",
         f"{at}/comments",
         json={"body": "Why?", "anchor": {"dataset": row["id"], "key": {"id": 2}, "column": "double"}},
         expect=201,
     )
+    quoted = {cell["name"]: (cell["before"], cell["after"]) for cell in said["picture"]["cells"]}
+    assert (quoted["id"], quoted["double"], said["picture"]["change"]) == ((2, 2), (40, 60.0), "updated")
+    sought = ask("mira", "GET", f"{at}/datasets/{row['id']}/rows?row=2&limit=2", expect=200)
+    assert 2 in [line["key"]["id"] for line in sought["rows"]]
+    ask("mira", "GET", f"{at}/datasets/{row['id']}/rows?row=2&change=deleted", expect=404)
+    alike = ask("mira", "GET", f"{at}/datasets/{row['id']}/rows?like=2", expect=200)
+    assert [line["key"]["id"] for line in alike["rows"]] == [2, 3, 4]
     ask("mira", "POST", f"{at}/reviews", json={"verdict": "approve", "body": "Fine."}, expect=201)
     assert ask("ines", "GET", at, expect=200)["mergeable"] is True
 

@@ -38,9 +38,10 @@ from jobs.protocol import ExportedValue, RowExport
 from tests.factories import engine as tables
 from webapp.comparisons.diffs import numbers, reader, rows
 from webapp.comparisons.diffs.exports import export
+from webapp.comparisons.diffs.pictures import list_values, take_picture
 from webapp.comparisons.diffs.statistics import load_statistics
 from webapp.comparisons.serializers.described import StatisticsSerializer
-from webapp.core.errors import BadRequest, Conflict, Gone
+from webapp.core.errors import BadRequest, Conflict, Gone, NotFound
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -466,3 +467,62 @@ def test_statistics_for_pages_and_the_api(folder: Path) -> None:
     assert body["columns"][2]["match_rate"] == 0.5
     json.dumps(body, allow_nan=False)
     assert load_statistics(folder, scope="changed").rows_before == 40
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"sort": "-id"}, {"change": ["updated"], "q": "id >= 3"}, {"column": "amount", "sort": "name"}]
+)
+def test_a_row_is_found_on_its_page_of_what_was_asked(folder: Path, options: Any) -> None:
+    whole = ids(rows.read_page(folder, limit=250, **options))
+    page = rows.read_page(folder, limit=7, row="19", **options)
+    assert page.first == whole.index(19) // 7 * 7 + 1
+    assert [row.key["id"] for row in page.rows if row.n == page.sought] == [19]
+    assert page.previous is None or rows.read_page(folder, limit=7, cursor=page.previous, **options).sought is None
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"row": "4711"}, NotFound),
+        ({"row": "19", "change": ["deleted"]}, NotFound),
+        ({"row": "word"}, NotFound),
+        ({"row": "1, 2"}, BadRequest),
+        ({"like": "4711"}, NotFound),
+        ({"like": "1", "alike": "colour"}, BadRequest),
+    ],
+)
+def test_a_row_that_is_not_there_is_no_first_page(folder: Path, options: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match="row|key|alike"):
+        rows.read_page(folder, **options)
+
+
+def test_rows_like_one_changed_in_the_same_columns(folder: Path) -> None:
+    every = rows.read_page(folder, limit=250).rows
+    for key in (1, 25, 30, 100):
+        row = next(row for row in every if row.key["id"] == key)
+        alike = [other.key["id"] for other in every if (other.change, other.changed) == (row.change, row.changed)]
+        page = rows.read_page(folder, like=str(key), limit=250)
+        assert ids(page) == alike
+        same = rows.read_page(folder, like=str(key), alike="values", limit=250)
+        assert key in ids(same)
+        assert set(ids(same)) <= set(alike)
+        values = {
+            tuple(str((cell.before, cell.after)) for cell in row.cells if cell.state == "changed") for row in same.rows
+        }
+        assert len(values) == 1
+        with pytest.raises(BadRequest, match="cursor"):
+            rows.read_page(folder, like=str(key), cursor=rows.read_page(folder, limit=1).next)
+
+
+def test_a_picture_has_the_key_and_what_changed(folder: Path) -> None:
+    picture = take_picture(folder, key={"id": "1"}, column="name")
+    assert picture is not None
+    assert json.loads(json.dumps(picture)) == picture
+    assert [(cell["name"], cell["before"], cell["after"]) for cell in picture["cells"]] == [
+        ("id", 1, 1),
+        ("name", "n1", "n1"),
+        ("amount", "0.25", "14.50"),
+    ]
+    assert [value.state for value in list_values(picture)] == ["same", "same", "changed"]
+    for key in ({"id": "4711"}, {"id": "x"}, {"name": "n1"}, {}, {"id": 1, "name": "n1"}):
+        assert take_picture(folder, key=key, column=None) is None

@@ -10,6 +10,7 @@ from webapp.core.templatetags.markdown import render
 from webapp.pulls.rules.references import References, collect_references
 
 LINKS = {
+    "/shop/raw[5, UA]": "/r/shop/pulls/1/data?row=5",
     "#3": "/r/shop/pulls/3",
     "/shop/raw": "/d/shop/raw",
     "build 12": "/builds/12",
@@ -23,6 +24,7 @@ LINKS = {
         ("See #3, and (#14).", References(pulls={3, 14})),
         ("It reads /shop/raw/orders.", References(paths={"/shop/raw/orders"})),
         ("Build 12 and build 7", References(builds={12, 7})),
+        ("/shop/raw[2013-07-10, UA] is", References(paths={"/shop/raw"}, rows={("/shop/raw", "2013-07-10, UA")})),
         (
             "since abcdef1 or 0123456789abcdef0123456789abcdef01234567",
             References(shas={"abcdef1", "0" + "123456789abcdef0123456789abcdef01234567"}),
@@ -37,6 +39,10 @@ def test_names_in_a_text(text: str, found: References) -> None:
 @pytest.mark.parametrize(
     ("text", "html"),
     [
+        (
+            "At /shop/raw[5, UA]: why?",
+            '<p>At <a href="/r/shop/pulls/1/data?row=5" rel="noopener noreferrer">/shop/raw[5, UA]</a>: why?</p>\n',
+        ),
         ("See #3.", '<p>See <a href="/r/shop/pulls/3" rel="noopener noreferrer">#3</a>.</p>\n'),
         ("**/shop/raw**", '<p><strong><a href="/d/shop/raw" rel="noopener noreferrer">/shop/raw</a></strong></p>\n'),
         ("`#3` and /shop/raws, #33", "<p><code>#3</code> and /shop/raws, #33</p>\n"),

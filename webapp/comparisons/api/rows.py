@@ -9,6 +9,7 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
 
 from webapp.comparisons.diffs import exports, rows, statistics
+from webapp.comparisons.diffs.keyed import LIKENESSES
 from webapp.comparisons.queries.artifacts import artifact_folder, first_rows_folder
 from webapp.comparisons.queries.counts import count_rows
 from webapp.comparisons.rules.states import ComparisonState
@@ -30,12 +31,26 @@ SEARCH = (
     "holds the value, in small or capital letters) and a value; `column in (a, b)`; `column is null`; `column is not null`; "
     "or a value alone, for any part of the key. Either end's value may fit. What is not understood is a 400 that says where"
 )
+KEY = 'the key of a row, its values with commas between them, such as `2013-07-10, UA` or `"Smith, J.", 7`'
 FILTERS = [
     OpenApiParameter("change", str, description="inserted, deleted, updated, separated by commas; default: all"),
     OpenApiParameter("column", str, description="rows in which this column differs"),
     OpenApiParameter("q", str, description=SEARCH),
     OpenApiParameter("sort", str, description="a column; -column in descending order; default: by key"),
     OpenApiParameter("cursor", str),
+    OpenApiParameter(
+        "row",
+        str,
+        description=f"{KEY}: the page that has this row, in the place of a cursor; 404 where it did not change",
+    ),
+    OpenApiParameter("like", str, description=f"{KEY}: rows that changed as this one did"),
+    OpenApiParameter(
+        "alike",
+        str,
+        enum=list(LIKENESSES),
+        description="in what rows are like that one: the columns that changed, or also their values before and after; "
+        "default: columns",
+    ),
     OpenApiParameter("limit", int),
 ]
 SCOPE = OpenApiParameter("scope", str, enum=["table", "changed"], description="default: the whole table where measured")
@@ -81,6 +96,9 @@ def read_rows(
         sort=request.GET.get("sort") or None,
         cursor=request.GET.get("cursor") or None,
         limit=read_row_limit(request),
+        row=request.GET.get("row") or None,
+        like=request.GET.get("like") or None,
+        alike=request.GET.get("alike") or None,
     )
     shaped = {"state": ComparisonState.READY, **page.as_json()}
     if find_both is not None:
@@ -91,7 +109,7 @@ def read_rows(
 
 def _is_narrowed(request: Request) -> bool:
     """Return whether other rows are asked for than the first ones by key, which only the whole can give."""
-    return any(request.GET.get(name) for name in ("change", "column", "q", "sort", "cursor"))
+    return any(request.GET.get(name) for name in ("change", "column", "q", "sort", "cursor", "row", "like"))
 
 
 def _read_first(comparison: Any, *, limit: int) -> dict[str, Any] | None:

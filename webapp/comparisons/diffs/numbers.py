@@ -37,8 +37,7 @@ def numbers_of(artifact: Artifact, query: RowQuery, *, start: int, limit: int) -
     if not query.conditions and query.order is None:
         total = artifact.stored_rows
         return total, range(min(start, total) + 1, min(start + limit, total) + 1)
-    name = _name(artifact, query)
-    whole = artifact.folder / FOLDER / f"{name}.whole"
+    whole = _find_whole(artifact, query)
     is_in_front = start + limit <= FRONT_LINES
     path, first = (whole.with_suffix(".front"), FRONT_LINES) if is_in_front else (whole, None)
     for file in (whole, path):
@@ -46,6 +45,24 @@ def numbers_of(artifact: Artifact, query: RowQuery, *, start: int, limit: int) -
             return _read(file, start, limit)
     _make(path, artifact, query, first=first)
     return _read(path, start, limit)
+
+
+def place_of(artifact: Artifact, query: RowQuery, number: int) -> int | None:
+    """Return how many lines stand before the one with this number in what was asked; None where it is not among them."""
+    if not query.conditions and query.order is None:
+        return number - 1
+    whole = _find_whole(artifact, query)
+    if not whole.exists():
+        _make(whole, artifact, query, first=None)
+    numbers = array("I", whole.read_bytes())
+    try:
+        return numbers.index(number, 1) - 1  # the first says how many there are
+    except ValueError:
+        return None
+
+
+def _find_whole(artifact: Artifact, query: RowQuery) -> Path:
+    return artifact.folder / FOLDER / f"{_name(artifact, query)}.whole"
 
 
 def _name(artifact: Artifact, query: RowQuery) -> str:

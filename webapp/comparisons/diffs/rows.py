@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from webapp.comparisons.diffs import reader
 from webapp.comparisons.diffs.artifact import NUMBERS, Artifact, DiffColumn, open_artifact
-from webapp.comparisons.diffs.numbers import numbers_of
+from webapp.comparisons.diffs.keyed import COLUMNS, find_number, list_alike, read_row_key
+from webapp.comparisons.diffs.numbers import numbers_of, place_of
 from webapp.comparisons.diffs.search import RowQuery
-from webapp.core.errors import BadRequest
+from webapp.core.errors import BadRequest, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
+
+    from webapp.comparisons.rules.row_values import Condition
 
 LIMITS = (25, 100, 250)
 MAX_LIMIT = 250
@@ -88,6 +91,8 @@ class RowPage:
     next: str | None
     previous: str | None
     summary: dict[str, Any] = field(default_factory=dict)
+    sought: int | None = None
+    """The number of the row that was asked for by its key."""
 
     @property
     def last(self) -> int:
@@ -115,6 +120,9 @@ def read_page(
     sort: str | None = None,
     cursor: str | None = None,
     limit: int = DEFAULT_LIMIT,
+    row: str | None = None,
+    like: str | None = None,
+    alike: str | None = None,
 ) -> RowPage:
     """Read one page.
 
@@ -126,16 +134,39 @@ def read_page(
         sort: a column, with `-` for descending; none for key order.
         cursor: from an earlier page of the same request.
         limit: rows a page, at most 250.
+        row: the key of the row that the page is to have, in the place of a cursor.
+        like: the key of a row that all others are like.
+        alike: in what they are, see `keyed`.
+
+    Raises:
+        BadRequest: something of it is not understood.
+        NotFound: no row with that key changed, or none that the filters keep.
 
     """
     artifact = open_artifact(folder)
-    query = RowQuery.parse(artifact, change=change, column=column, q=q, sort=sort)
+    query = RowQuery.parse(
+        artifact, change=change, column=column, q=q, sort=sort, alike=_read_likeness(artifact, like, alike)
+    )
     limit = max(1, min(int(limit), MAX_LIMIT))
-    position = _Position.read(cursor, query.digest)
+    sought = _find_sought(artifact, query, row) if row else None
+    position = (
+        _Position((sought.place // limit) * limit) if sought is not None else _Position.read(cursor, query.digest)
+    )
     most = limit if position.most is None else min(limit, position.most)
     total, numbers = numbers_of(artifact, query, start=position.start, limit=most)
     lines = reader.select(artifact.rows, columns=artifact.stored_names, numbers=numbers)
-    return _page(artifact, query, lines, total=total, start=position.start, limit=limit)
+    page = _page(artifact, query, lines, total=total, start=position.start, limit=limit)
+    return replace(page, sought=sought.number) if sought is not None else page
+
+
+def read_row(folder: str | Path, key: Mapping[str, str | None]) -> Row | None:
+    """Read the changed row with this key, by the names of its columns; None where there is none, or rows have another key."""
+    artifact = open_artifact(folder)
+    names = [column.name for column in artifact.key_columns]
+    number = find_number(artifact, [key[name] for name in names]) if names and set(names) == set(key) else None
+    if number is None:
+        return None
+    return _row(artifact, reader.select(artifact.rows, columns=artifact.stored_names, numbers=[number])[0])
 
 
 def read_no_rows(folder: str | Path) -> RowPage:
@@ -143,6 +174,33 @@ def read_no_rows(folder: str | Path) -> RowPage:
     artifact = open_artifact(folder)
     query = RowQuery.parse(artifact, change=(), column=None, q=None, sort=None)
     return _page(artifact, query, [], total=0, start=0, limit=DEFAULT_LIMIT)
+
+
+@dataclass(frozen=True)
+class _SoughtRow:
+    """A row that a page is to have: its number, and how many lines stand before it in what is asked."""
+
+    number: int
+    place: int
+
+
+def _find_sought(artifact: Artifact, query: RowQuery, text: str) -> _SoughtRow:
+    number = find_number(artifact, read_row_key(artifact, text, parameter="row"))
+    place = place_of(artifact, query, number) if number is not None else None
+    if number is None or place is None:
+        is_narrow = number is not None
+        message = f"The row {text} changed, but not as these filters ask." if is_narrow else f"No row {text} changed."
+        raise NotFound(message, code="no_such_row")
+    return _SoughtRow(number, place)
+
+
+def _read_likeness(artifact: Artifact, like: str | None, alike: str | None) -> tuple[str, Sequence[Condition]]:
+    """Return the name and the conditions of rows that are like a certain one; no name where none is asked for."""
+    if not like:
+        return "", ()
+    likeness = alike or COLUMNS
+    key = read_row_key(artifact, like, parameter="like")
+    return f"{likeness} {like}", list_alike(artifact, key, likeness)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from webapp.comparisons.diffs.artifact import Artifact, DiffColumn
+    from webapp.comparisons.rules.row_keys import KeyTexts
     from webapp.comparisons.rules.row_search import Term, Word
     from webapp.comparisons.rules.row_values import Condition
 
@@ -53,9 +54,16 @@ class RowQuery:
 
     @classmethod
     def parse(
-        cls, artifact: Artifact, *, change: Iterable[str], column: str | None, q: str | None, sort: str | None
+        cls,
+        artifact: Artifact,
+        *,
+        change: Iterable[str],
+        column: str | None,
+        q: str | None,
+        sort: str | None,
+        alike: tuple[str, Sequence[Condition]] = ("", ()),
     ) -> RowQuery:
-        """Read what was asked.
+        """Read what was asked; `alike` are the name and the conditions of rows that are like a certain one.
 
         Raises:
             BadRequest: a kind, column or order that is not there, or a search that is not understood.
@@ -77,9 +85,23 @@ class RowQuery:
             for condition, values in _search(artifact, q):
                 conditions.append(condition)
                 parameters += values
-        text = json.dumps([kinds, column or "", (q or "").strip(), sort or ""])
+        name, tests = alike
+        for condition, values in tests:
+            conditions.append(condition)
+            parameters += values
+        text = json.dumps([kinds, column or "", (q or "").strip(), sort or "", *([name] if name else [])])
         digest = hashlib.sha256(text.encode()).hexdigest()[:12]
         return cls(tuple(conditions), tuple(parameters), _order(artifact, sort), digest)
+
+
+def match_key(artifact: Artifact, key: KeyTexts) -> list[Condition]:
+    """Return the conditions of the row with this key, whose values are in the order of the diff's."""
+    conditions = []
+    for column, text in zip(artifact.key_columns, key, strict=True):
+        places = _places(artifact, column)
+        tests = [place.is_null for place in places] if text is None else _fitting(places, artifact, "=", text)[0]
+        conditions.append(_any_of([test for test in tests if test != NEVER]))
+    return conditions
 
 
 def _named(artifact: Artifact, name: str, field_name: str) -> DiffColumn:

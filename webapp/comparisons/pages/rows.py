@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from webapp.comparisons.diffs import rows as stored
+from webapp.comparisons.diffs.keyed import VALUES
+from webapp.comparisons.diffs.pictures import list_values
 from webapp.comparisons.pages.blame import blame_url
 from webapp.comparisons.pages.columns import choose_columns
 from webapp.comparisons.pages.progress import count_differing
-from webapp.core.errors import AppError, BadRequest
+from webapp.comparisons.rules.row_keys import write_key
+from webapp.core.errors import AppError, BadRequest, NotFound
 from webapp.core.numbers import read_count
 from webapp.core.templatetags.ui import filesize
 
@@ -117,6 +121,10 @@ class DiffRow:
     key: Mapping[str, Any]
     mark: str = ""
     """What else is to be said of it."""
+    link: str = ""
+    """Where the page has this row; empty without a key."""
+    is_sought: bool = False
+    """Whether the address asks for it."""
 
 
 @dataclass(frozen=True)
@@ -136,6 +144,31 @@ class CountShare:
     count: int
     word: str
     whole: int
+
+
+@dataclass(frozen=True)
+class SoughtRow:
+    """The row that an address asks for by its key, and what is to be found from there."""
+
+    words: str
+    changed: str
+    """The columns that changed; empty where the whole row came or went."""
+    alike_url: str
+    """Rows with changes in the same columns."""
+    same_url: str
+    """Those of them with the same values there, too; empty where that is no other question."""
+    blame_url: str
+    close_url: str
+
+
+@dataclass(frozen=True)
+class Alike:
+    """That only rows are shown that are like a certain one."""
+
+    key: str
+    is_of_values: bool
+    row_url: str
+    all_url: str
 
 
 @dataclass(frozen=True)
@@ -179,19 +212,23 @@ class RowsView:
     """All changed rows."""
     problem: str = ""
     """Why what the address asks for has no answer; there are no rows then."""
+    problem_title: str = ""
+    sought: SoughtRow | None = None
+    alike: Alike | None = None
 
 
 def read_rows(folder: Path, *, parameters: Mapping[str, Any], place: DiffPlace) -> RowsView:
     """Return the page of a stored row diff that an address asks for."""
     query = _RowsQuery.parse(parameters)
-    problem = ""
+    problem = title = ""
     try:
         page = stored.read_page(folder, **query.arguments)
-    except BadRequest as error:
+    except (BadRequest, NotFound) as error:
         # Rows that were not asked for would pass for an answer.
-        problem = error.detail
+        problem, title = error.detail, "No such row" if isinstance(error, NotFound) else "Not understood"
         page = stored.read_no_rows(folder)
-    return _RowsBuilder(place, page, query, problem, str(parameters.get("columns", ""))).build()
+    view = _RowsBuilder(place, page, query, problem, str(parameters.get("columns", ""))).build()
+    return replace(view, problem_title=title)
 
 
 def read_first_rows(folder: Path | None, *, place: DiffPlace) -> RowsView | None:
@@ -206,6 +243,14 @@ def read_first_rows(folder: Path | None, *, place: DiffPlace) -> RowsView | None
     return view if view.table.rows else None
 
 
+def draw_picture(picture: Mapping[str, Any]) -> DiffTable:
+    """Return the row of a picture (`diffs.pictures`) as a table of one."""
+    css, sign, word = SIGNS[picture["change"]]
+    values = list_values(picture)
+    row = DiffRow(0, css, sign, word, 1, [_draw_cell(value) for value in values], "", {})
+    return DiffTable([_draw_head(value.column) for value in values], [row])
+
+
 @dataclass(frozen=True)
 class _RowsQuery:
     """What the address asks for."""
@@ -217,6 +262,9 @@ class _RowsQuery:
     cursor: str = ""
     limit: int = stored.DEFAULT_LIMIT
     columns_page: int = 0
+    row: str = ""
+    like: str = ""
+    alike: str = ""
 
     @classmethod
     def parse(cls, parameters: Mapping[str, Any]) -> _RowsQuery:
@@ -230,6 +278,9 @@ class _RowsQuery:
             cursor=str(parameters.get("cursor", "")),
             limit=limit if limit in stored.LIMITS else stored.DEFAULT_LIMIT,
             columns_page=read_count(str(parameters.get("columns_page", ""))) or 0,
+            row=str(parameters.get("row", "")),
+            like=str(parameters.get("like", "")),
+            alike=str(parameters.get("alike", "")),
         )
 
     @property
@@ -242,6 +293,9 @@ class _RowsQuery:
             "sort": self.sort or None,
             "cursor": self.cursor or None,
             "limit": self.limit,
+            "row": self.row or None,
+            "like": self.like or None,
+            "alike": self.alike or None,
         }
 
 
@@ -264,7 +318,7 @@ class _RowsBuilder:
         summary = page.summary
         return RowsView(
             table=DiffTable(
-                [self._head(column) for column in shown],
+                [_draw_head(column) for column in shown],
                 [self._line(row, shown, marked.get(row.n, "")) for row in page.rows],
             ),
             text=self._text(),
@@ -273,9 +327,7 @@ class _RowsBuilder:
             columns=self._column_choices(),
             hidden=len(page.columns) - len(fitting),
             only_changed=self._only_changed,
-            toggle_url=self._url(
-                columns="all" if self._only_changed else "changed", columns_page="", cursor=query.cursor
-            ),
+            toggle_url=self._url(columns="all" if self._only_changed else "changed", columns_page="", **self._here),
             **self._describe_columns(fitting, place),
             sizes=[Size(value, self._url(limit=value), current=value == query.limit) for value in stored.LIMITS],
             previous_url=self._url(cursor=page.previous) if page.previous else "",
@@ -296,8 +348,41 @@ class _RowsBuilder:
             csv_url=self.place.csv_url,
             parquet_url=self.place.parquet_url,
             hidden_fields=self._hidden_fields(),
-            all_url=self._url(change="", column="", q="", sort=""),
+            all_url=self._url(change="", column="", q="", sort="", like="", alike=""),
             problem=self.problem,
+            sought=self._describe_sought(),
+            alike=self._describe_alike(),
+        )
+
+    @property
+    def _here(self) -> dict[str, str]:
+        """What a link to this page of rows keeps beside its filters."""
+        return {"row": self.query.row} if self.query.row else {"cursor": self.query.cursor}
+
+    def _describe_sought(self) -> SoughtRow | None:
+        row = next((row for row in self.page.rows if row.n == self.page.sought), None)
+        if row is None:
+            return None
+        like = self._url(like=write_key(row.key.values()), alike="", change="", column="")
+        has_values = bool(row.changed)
+        return SoughtRow(
+            words=", ".join(f"{name} = {'null' if value is None else value}" for name, value in row.key.items()),
+            changed=", ".join(row.changed),
+            alike_url=like,
+            same_url=f"{like}&alike={VALUES}" if has_values else "",
+            blame_url=self._blame(row),
+            close_url=self._url(),
+        )
+
+    def _describe_alike(self) -> Alike | None:
+        query = self.query
+        if not query.like:
+            return None
+        return Alike(
+            key=query.like,
+            is_of_values=query.alike == VALUES,
+            row_url=self._url(row=query.like),
+            all_url=self._url(like="", alike=""),
         )
 
     @property
@@ -325,11 +410,11 @@ class _RowsBuilder:
         page = (drawn.start - key) // COLUMNS_PER_PAGE
         is_whole = drawn.stop - drawn.start == len(columns) - key
         text = f"Columns {drawn.start - key + 1:,}–{drawn.stop - key:,} of {len(columns) - key:,} beside the key"
-        cursor = self.query.cursor
+        here = self._here
         return {
             "columns_text": "" if is_whole else text,
-            "columns_before_url": self._url(columns_page=page - 1 or "", cursor=cursor) if page else "",
-            "columns_after_url": (self._url(columns_page=page + 1, cursor=cursor) if drawn.stop < len(columns) else ""),
+            "columns_before_url": self._url(columns_page=page - 1 or "", **here) if page else "",
+            "columns_after_url": self._url(columns_page=page + 1, **here) if drawn.stop < len(columns) else "",
         }
 
     def _is_telling(self, column: DiffColumn) -> bool:
@@ -347,6 +432,8 @@ class _RowsBuilder:
             "limit": query.limit if query.limit != stored.DEFAULT_LIMIT else "",
             "columns": self.columns_wish,
             "columns_page": query.columns_page or "",
+            "like": query.like,
+            "alike": query.alike,
             **changes,
         }
         parameters = {name: value for name, value in values.items() if value not in ("", None)}
@@ -359,6 +446,8 @@ class _RowsBuilder:
             ("change", query.change),
             ("column", query.column),
             ("columns", self.columns_wish),
+            ("like", query.like),
+            ("alike", query.alike),
         ]
         return [(name, value) for name, value in values if value]
 
@@ -407,53 +496,64 @@ class _RowsBuilder:
         ]
         return choices[:24]
 
-    def _head(self, column: DiffColumn) -> ColumnHead:
-        parts = [column.type]
-        if column.state == "retyped":
-            parts = [f"{column.before_type} → {column.after_type}"]
-        if column.state == "renamed":
-            parts.append(f"was {column.before_name}")
-        if column.is_key:
-            parts.append("key")
-        if column.is_ignored:
-            parts.append("ignored")
-        if column.is_unreadable:
-            parts.append("not readable")
-        return ColumnHead(column.name, " · ".join(parts), column.is_key, column.is_number, column.state)
-
     def _line(self, row: stored.Row, shown: list[DiffColumn], mark: str) -> DiffRow:
         css, sign, word = SIGNS[row.change]
         cells = {cell.column: cell for cell in row.cells}
-        shown_cells = [self._cell(cells[column]) for column in shown]
-        return DiffRow(row.n, css, sign, word, row.copies, shown_cells, self._blame(row), row.key or {}, mark)
+        shown_cells = [_draw_cell(cells[column]) for column in shown]
+        link = f"{self._row_url}{quote(write_key(row.key.values()))}" if row.key else ""
+        return DiffRow(
+            row.n, css, sign, word, row.copies, shown_cells, self._blame(row), row.key or {}, mark, link,
+            row.n == self.page.sought,
+        )  # fmt: skip
+
+    @cached_property
+    def _row_url(self) -> str:
+        """The address of a row, up to its key."""
+        return f"{self._url(row='')}&row="
 
     def _blame(self, row: stored.Row) -> str:
         if self.place.dataset_id is None or not row.key:
             return ""
         return blame_url(self.place.dataset_id, branch=self.place.branch, key=row.key)
 
-    def _cell(self, cell: stored.ValueDiff) -> Cell:
-        column = cell.column
-        marks = ["num"] if column.is_number else []
-        if cell.state == "changed":
-            marks.append("chg")
-        elif cell.state == "inserted" and column.state == "added":
-            marks.append("ins")
-        elif cell.state == "deleted" and column.state == "removed":
-            marks.append("rm")
-        elif cell.state == "none":
-            marks.append("none")
-        elif cell.state == "same":
-            marks.append("same")
-        before, after = _write(cell.before, column.before_type), _write(cell.after, column.after_type)
-        if cell.state == "changed" and before == after:
-            # Shortened they look alike, so the reader gets all digits.
-            before, after = cell.before, cell.after
-        is_short = (before, after) != (cell.before, cell.after) and "timestamp" not in column.type
-        whole = [str(value) for value in (cell.before, cell.after) if value is not None] if is_short else []
-        title = " → ".join(whole if cell.state == "changed" else whole[-1:])
-        delta = _shorten(cell.delta) if cell.delta else None
-        return Cell(cell.state, before, after, delta, " ".join(marks), column.is_key, column.is_number, title)
+
+def _draw_head(column: DiffColumn) -> ColumnHead:
+    parts = [column.type]
+    if column.state == "retyped":
+        parts = [f"{column.before_type} → {column.after_type}"]
+    if column.state == "renamed":
+        parts.append(f"was {column.before_name}")
+    if column.is_key:
+        parts.append("key")
+    if column.is_ignored:
+        parts.append("ignored")
+    if column.is_unreadable:
+        parts.append("not readable")
+    return ColumnHead(column.name, " · ".join(parts), column.is_key, column.is_number, column.state)
+
+
+def _draw_cell(cell: stored.ValueDiff) -> Cell:
+    column = cell.column
+    marks = ["num"] if column.is_number else []
+    if cell.state == "changed":
+        marks.append("chg")
+    elif cell.state == "inserted" and column.state == "added":
+        marks.append("ins")
+    elif cell.state == "deleted" and column.state == "removed":
+        marks.append("rm")
+    elif cell.state == "none":
+        marks.append("none")
+    elif cell.state == "same":
+        marks.append("same")
+    before, after = _write(cell.before, column.before_type), _write(cell.after, column.after_type)
+    if cell.state == "changed" and before == after:
+        # Shortened they look alike, so the reader gets all digits.
+        before, after = cell.before, cell.after
+    is_short = (before, after) != (cell.before, cell.after) and "timestamp" not in column.type
+    whole = [str(value) for value in (cell.before, cell.after) if value is not None] if is_short else []
+    title = " → ".join(whole if cell.state == "changed" else whole[-1:])
+    delta = _shorten(cell.delta) if cell.delta else None
+    return Cell(cell.state, before, after, delta, " ".join(marks), column.is_key, column.is_number, title)
 
 
 EXECUTORS = {"embedded": "the embedded engine", "spark": "Spark"}

@@ -59,6 +59,11 @@ class PullEndpoint(ApiView):
         """Find the pull request that the reader may see."""
         return queries.get_pull(self.principal, repo, number)
 
+    def find_visible(self, pull: Any) -> dict[str, Any]:
+        """Find the datasets whose rows the reader may see: comments quote them."""
+        rows = queries.list_dataset_rows(self.principal, pull)
+        return {"visible": frozenset(rows.values_list("path", flat=True))}
+
 
 class PullList(PullEndpoint):
     """GET and POST `/repositories/{repo}/pulls`."""
@@ -166,7 +171,8 @@ class PullTimeline(PullEndpoint):
         pull = self.find(repo, number)
         entries = timeline.list_entries(pull)
         serializer = serializers.TimelineEntrySerializer
-        return Response(paginate(request._request, entries, serializer, look_up=lambda _page: _find_ineligible(pull)))
+        context = {**_find_ineligible(pull), **self.find_visible(pull)}
+        return Response(paginate(request._request, entries, serializer, look_up=lambda _page: context))
 
 
 class PullDatasetEndpoint(PullEndpoint):
@@ -278,8 +284,10 @@ class PullComments(PullEndpoint):
     @extend_schema(operation_id="listPullComments", responses=serializers.CommentSerializer(many=True))
     def get(self, request: Request, repo: str, number: int) -> Response:
         """List comments, oldest first."""
-        comments = self.find(repo, number).comments.select_related("author")
-        return Response(paginate(request._request, comments, serializers.CommentSerializer))
+        pull = self.find(repo, number)
+        comments = pull.comments.select_related("author")
+        serializer = serializers.CommentSerializer
+        return Response(paginate(request._request, comments, serializer, look_up=lambda _page: self.find_visible(pull)))
 
     @extend_schema(
         operation_id="addPullComment",
@@ -291,7 +299,8 @@ class PullComments(PullEndpoint):
         comment = services.add_comment(
             pull=self.find(repo, number), by=self.principal, **read_input(serializers.NewCommentSerializer, self.body)
         )
-        return Response(serializers.CommentSerializer(comment).data, status=201)
+        context = self.find_visible(comment.pull)
+        return Response(serializers.CommentSerializer(comment, context=context).data, status=201)
 
 
 class PullComment(PullEndpoint):
@@ -325,9 +334,9 @@ class PullComment(PullEndpoint):
         services.delete_comment(comment=comment, by=self.principal)
         return Response(status=204)
 
-    @staticmethod
-    def _show(comment: Comment) -> Response:
-        return Response(serializers.CommentDetailSerializer(comment).data)
+    def _show(self, comment: Comment) -> Response:
+        context = self.find_visible(comment.pull)
+        return Response(serializers.CommentDetailSerializer(comment, context=context).data)
 
 
 class PullReviews(PullEndpoint):

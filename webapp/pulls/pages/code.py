@@ -227,7 +227,7 @@ def read_code(principal: Principal, repository: str, number: int, *, parameters:
         viewed=sum(mark.is_viewed for mark in marks.values()),
         suggestions=sum(map(_count_suggestions, talk.values())) if head.is_open else 0,
         references=link_references(
-            principal, pull.repository, [text for said in talk.values() for text in texts_of(said.threads)]
+            principal, pull.repository, [text for said in talk.values() for text in texts_of(said.threads)], pull
         ),
         reviewed=ReviewedHead(review.head_sha, review.created_at, newer is None, is_since) if review else None,
     )

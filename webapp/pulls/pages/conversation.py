@@ -161,7 +161,7 @@ def _link(
 ) -> Mapping[str, str]:
     """Return the addresses of what entries and other texts name."""
     said = texts_of(entry.remark for entry in entries if entry.remark is not None)
-    return link_references(principal, pull.repository, [*(entry.body for entry in entries), *said, *texts])
+    return link_references(principal, pull.repository, [*(entry.body for entry in entries), *said, *texts], pull)
 
 
 def _list_replies(entries: list[ConversationEntry], *, after: int) -> list[Remark]:

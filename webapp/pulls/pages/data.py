@@ -230,7 +230,9 @@ def read_data(principal: Principal, repository: str, number: int, *, parameters:
         viewed=sum(mark.is_viewed for mark in marks.values()),
         hidden=loaded.hidden,
         view=view,
-        references=link_references(principal, loaded.pull.repository, texts_of(view.talk.threads if view else ())),
+        references=link_references(
+            principal, loaded.pull.repository, texts_of(view.talk.threads if view else ()), loaded.pull
+        ),
         pull_url=loaded.url,
         build_url=reverse("pull-build", args=[repository, number]),
     )

@@ -11,6 +11,8 @@ from django.urls import reverse
 
 from webapp.builds.models import Build
 from webapp.builds.rules.states import BuildState
+from webapp.comparisons.pages.rows import DiffTable, draw_picture
+from webapp.comparisons.rules.row_keys import write_key
 from webapp.core.templatetags.ui import duration
 from webapp.pulls.models import Comment, Review, TimelineEvent
 from webapp.pulls.pages.head import Loaded
@@ -22,6 +24,7 @@ from webapp.pulls.rules import states
 from webapp.repositories.queries import publications_of_commits
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
     from webapp.pulls.models import PullRequest
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
 
 _FIRST = {"opened": 0, "first-commits": 1, "first-build": 2}
 """What happened before it was opened, in that order."""
+QUOTED_LINES = 10
+"""Of code, in the Conversation: the last ones."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,24 @@ class Anchor:
 
 
 @dataclass(frozen=True)
+class QuotedLine:
+    """A line of code that a thread is about, as it was when that was begun."""
+
+    number: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Quote:
+    """What a thread is about, as it looked when that was begun: lines of code, or a row."""
+
+    lines: tuple[QuotedLine, ...] = ()
+    left_out: int = 0
+    """How many lines stand before them that are not shown."""
+    row: DiffTable | None = None
+
+
+@dataclass(frozen=True)
 class ConversationEntry:
     """One entry of the timeline; cards are what people wrote."""
 
@@ -81,6 +104,7 @@ class ConversationEntry:
     anchor: Anchor | None = None
     remark: Remark | None = None
     """What a thread says, with its replies."""
+    quote: Quote | None = None
 
 
 @dataclass(frozen=True)
@@ -175,7 +199,7 @@ def _describe_thread(loaded: Loaded, comment: Comment, reader: RemarkReader) -> 
         return ConversationEntry(
             f"comment-{comment.pk}", comment.created_at, remark.deleted_by, f"deleted {whose}", icon="trash"
         )
-    anchor = describe_anchor(loaded, comment.anchor or {})
+    anchor = describe_anchor(loaded, comment.anchor or {}, comment.picture)
     return ConversationEntry(
         id=f"comment-{comment.pk}",
         at=comment.created_at,
@@ -185,17 +209,45 @@ def _describe_thread(loaded: Loaded, comment: Comment, reader: RemarkReader) -> 
         labels=(Mark(f"Resolved by {remark.resolved_by}", "ok"),) if remark.resolved_by else (),
         anchor=anchor,
         remark=remark,
+        quote=_read_quote(loaded, comment),
     )
 
 
-def describe_anchor(loaded: Loaded, anchor: dict[str, Any]) -> Anchor | None:
+def _read_quote(loaded: Loaded, comment: Comment) -> Quote | None:
+    """Return what a thread is about; of rows only what its reader may see."""
+    anchor = comment.anchor or {}
+    if comment.picture and any(row.path == anchor.get("dataset") for row in loaded.rows):
+        return Quote(row=draw_picture(comment.picture))
+    if anchor.get("path") and comment.quoted:
+        lines = comment.quoted.split("\n")
+        first = int(anchor["line"]) - len(lines) + 1
+        numbered = tuple(QuotedLine(first + place, line) for place, line in enumerate(lines))
+        return Quote(lines=numbered[-QUOTED_LINES:], left_out=max(0, len(lines) - QUOTED_LINES))
+    return None
+
+
+def _find_row_url(loaded: Loaded, anchor: Mapping[str, Any], picture: Mapping[str, Any] | None) -> str:
+    """Return where the dataset is shown that a comment is about, with the row where that is known to have changed."""
+    url = loaded.find_data_url(anchor["dataset"])
+    if picture is None:
+        return url
+    default = next((row.compared for row in loaded.rows if row.path == anchor["dataset"]), "")
+    compared = picture["compared"] if picture["compared"] not in (default, states.SINCE_REVIEW) else ""
+    values = [
+        cell["before"] if cell["state"] == "deleted" else cell["after"] for cell in picture["cells"] if cell["is_key"]
+    ]
+    query = {**({"compared": compared} if compared else {}), "row": write_key(values)}
+    return f"{url}&{urlencode(query)}"
+
+
+def describe_anchor(loaded: Loaded, anchor: dict[str, Any], picture: Mapping[str, Any] | None = None) -> Anchor | None:
     """Return where the pull request shows what a comment is about; None where it is about all of it."""
     if anchor.get("dataset"):
         path = anchor["dataset"]
         key = anchor.get("key") or {}
         words = ", ".join(f"{name} = {value}" for name, value in key.items()) if isinstance(key, dict) else str(key)
         where = " · ".join(part for part in (words, anchor.get("column") and f"column {anchor['column']}") if part)
-        return Anchor(path, loaded.find_data_url(path), dataset=True, where=where)
+        return Anchor(path, _find_row_url(loaded, anchor, picture), dataset=True, where=where)
     if anchor.get("path"):
         lines = (str(anchor[name]) for name in ("start_line", "line") if name in anchor)
         text = f"{anchor['path']}:{'–'.join(lines)}"

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django.db import transaction
 
 from webapp.accounts.permissions import can_repository, check_repository
 from webapp.accounts.services import record_audit
+from webapp.comparisons.diffs.pictures import take_picture
 from webapp.core import clock
 from webapp.core.errors import Conflict, InvalidInput, PermissionDenied
 from webapp.core.numbers import read_count
 from webapp.pulls import signals
 from webapp.pulls.models import Comment, CommentVersion, PullRequest, Viewed
 from webapp.pulls.queries import pulls as queries
+from webapp.pulls.queries.named import find_shown
 from webapp.pulls.queries.remarks import MAX_LINES, find_lines
 from webapp.pulls.queries.threads import get_comment
 from webapp.pulls.rules.suggestions import list_suggestions
@@ -23,6 +25,7 @@ from webapp.repositories.services import announce_event
 
 if TYPE_CHECKING:
     from webapp.core.principals import Principal
+    from webapp.pulls.models import PullDataset
 
 MAX_BODY = 65_536
 MAX_CONTENT = 100
@@ -49,10 +52,16 @@ def add_comment(
         message = "A reply is where its thread is."
         raise InvalidInput(message, errors={"anchor": [message]})
     thread = _find_thread(pull, reply_to) if reply_to is not None else None
-    place, quoted = _check_anchor(pull, anchor) if anchor else (None, "")
+    place = _check_anchor(pull, anchor, by) if anchor else _Place(None)
     with transaction.atomic():
         comment = Comment.objects.create(
-            pull=pull, author_id=by.user_id, body=body, anchor=place, quoted=quoted, thread=thread
+            pull=pull,
+            author_id=by.user_id,
+            body=body,
+            anchor=place.anchor,
+            quoted=place.quoted,
+            picture=place.picture,
+            thread=thread,
         )
         _announce(comment, "created", by=by)
         signals.comment_written.send(sender=Comment, comment=comment, before="", by=by)
@@ -103,7 +112,8 @@ def delete_comment(*, comment: Comment, by: Principal) -> None:
     with transaction.atomic():
         comment = _lock_comment(comment)
         comment.versions.all().delete()
-        Comment.objects.filter(pk=comment.pk).update(body="", deleted_at=clock.now(), deleted_by=by.user_id)
+        gone = {"body": "", "picture": None}
+        Comment.objects.filter(pk=comment.pk).update(**gone, deleted_at=clock.now(), deleted_by=by.user_id)
         comment.body = ""
         _announce(comment, "deleted", by=by)
         record_pull_act(comment.pull, "delete_comment", by=by, comment=comment.pk)
@@ -211,28 +221,47 @@ def _list_files(pull: PullRequest) -> set[str]:
     return {file.path for file in queries.list_changes(pull).files}
 
 
-def _check_anchor(pull: PullRequest, anchor: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    """Return the anchor as it is stored, and what stands there now: the lines, or the transaction that the row is of."""
+class _Place(NamedTuple):
+    """What a comment is about, as it is stored."""
+
+    anchor: dict[str, Any] | None
+    quoted: str = ""
+    """What stands there now: the lines, or the transaction that the row is of."""
+    picture: dict[str, Any] | None = None
+
+
+def _check_anchor(pull: PullRequest, anchor: Mapping[str, Any], by: Principal) -> _Place:
     if {"path", "line"} <= set(anchor) <= {"path", "line", "start_line", "side"}:
         place = _read_lines(anchor)
         if place is not None:
-            return place, find_lines(pull, place) or ""
-    if {"dataset"} <= set(anchor) <= {"dataset", "key", "column"}:
+            return _Place(place, find_lines(pull, place) or "")
+    if {"dataset"} <= set(anchor) <= {"dataset", "key", "column", "compared"}:
         number = read_count(str(anchor["dataset"]))
-        row = pull.datasets.filter(dataset_id=number).first() if number is not None else None
-        row = row or pull.datasets.filter(path=str(anchor["dataset"])).first()
+        rows = queries.list_dataset_rows(by, pull)
+        row = rows.filter(dataset_id=number).first() if number is not None else None
+        row = row or rows.filter(path=str(anchor["dataset"])).first()
         if row is None:
             raise InvalidInput(
                 f"The pull request has no dataset {anchor['dataset']}.", errors={"anchor": ["Unknown dataset."]}
             )
         place = {"dataset": row.path, "key": anchor.get("key"), "column": anchor.get("column")}
-        return place, row.after_id or ""
+        picture = _take_picture(row, place, str(anchor.get("compared") or ""))
+        return _Place(place, row.after_id or "", picture)
     raise InvalidInput(
-        "The anchor is neither {path, line, start_line, side} nor {dataset, key, column}.",
+        "The anchor is neither {path, line, start_line, side} nor {dataset, key, column, compared}.",
         errors={
             "anchor": [f"side is head or base, line a number, start_line one before it, at most {MAX_LINES} lines up."]
         },
     )
+
+
+def _take_picture(row: PullDataset, place: Mapping[str, Any], compared: str) -> dict[str, Any] | None:
+    """Return what the row looks like by a comparison; None where the place is no row that it shows."""
+    shown = find_shown(row, compared)
+    if shown.folder is None or not isinstance(place["key"], Mapping):
+        return None
+    picture = take_picture(shown.folder, key=place["key"], column=place["column"])
+    return {**picture, "compared": shown.name} if picture else None
 
 
 def _read_lines(anchor: Mapping[str, Any]) -> dict[str, Any] | None:

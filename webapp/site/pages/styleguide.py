@@ -110,7 +110,13 @@ def _events(now: Any) -> list[Made]:
         ),
         Made(card="", id="e3", at=now, icon="check", badge="ok", url="#", link="Build 315", text="passed in 3 min 04 s", labels=[]),
         Made(card="", id="e4", at=now, icon="circle-slash", badge="void", text="The approval of mira became void", labels=[Made(text="Void", kind="bad")], note="the head moved from a07c513 to 9b3f07e"),
+        Made(card="comment", id="e5", actor="mira", at=now, text="commented", body="Why so late?", labels=[], quote=_quote()),
     ]  # fmt: skip
+
+
+def _quote() -> Made:
+    rows = _rows()
+    return Made(row=Made(columns=rows.columns, rows=[Made(**{**vars(rows.rows[0]), "n": 0})]))
 
 
 def _remark(now: Any) -> Made:

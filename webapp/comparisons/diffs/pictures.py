@@ -1,0 +1,94 @@
+"""Small pictures of rows: what a row of a diff looked like, kept where somebody speaks of it.
+
+A picture is JSON: `change`, and `cells`, each with the name of its column, its types at both ends (null where that end has
+no such column), and the values. Long values are cut. Stored diffs go when the rows that they compare do; pictures stay.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from webapp.comparisons.diffs.artifact import DiffColumn
+from webapp.comparisons.diffs.rows import ValueDiff, read_row
+from webapp.comparisons.rules.row_keys import NULL, text_of
+from webapp.core.errors import AppError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from webapp.comparisons.diffs.rows import Row
+
+MOST_CELLS = 8
+MOST_TEXT = 200
+
+
+def take_picture(folder: Path, *, key: Mapping[str, Any], column: str | None) -> dict[str, Any] | None:
+    """Return a picture of the changed row with this key, as a form or a program names it; None where there is none.
+
+    It has the key, the column that is spoken of, and those that changed, as far as there is room.
+    """
+    try:
+        row = read_row(folder, {name: _read_text(value) for name, value in key.items()})
+    except AppError:
+        return None  # the stored rows are gone, or damaged
+    return {"change": row.change, "cells": [_keep(cell) for cell in _choose(row, column)]} if row else None
+
+
+def list_values(picture: Mapping[str, Any]) -> list[ValueDiff]:
+    """Return the cells of a picture as those of a row of a diff."""
+    return [
+        ValueDiff(_make_column(cell), cell["before"], cell["after"], cell["state"], cell["delta"])
+        for cell in picture["cells"]
+    ]
+
+
+def _choose(row: Row, column: str | None) -> Sequence[ValueDiff]:
+    keys = [cell for cell in row.cells if cell.column.is_key]
+    others = [cell for cell in row.cells if not cell.column.is_key]
+    # What is spoken of comes first, then what changed; sorting leaves equals in their order.
+    others.sort(key=lambda cell: (cell.column.name != column, cell.state != "changed"))
+    are_all = row.change != "updated"
+    told = [cell for cell in others if are_all or cell.state == "changed" or cell.column.name == column]
+    return [*keys, *told][: max(MOST_CELLS, len(keys) + 1)]
+
+
+def _keep(cell: ValueDiff) -> dict[str, Any]:
+    column = cell.column
+    return {
+        "name": column.name,
+        "is_key": column.is_key,
+        "before_type": column.before_type,
+        "after_type": column.after_type,
+        "state": cell.state,
+        "before": _shorten(cell.before),
+        "after": _shorten(cell.after),
+        "delta": cell.delta,
+    }
+
+
+def _shorten(value: Any) -> Any:
+    text = json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
+    return f"{text[:MOST_TEXT]}…" if isinstance(text, str) and len(text) > MOST_TEXT else text
+
+
+def _make_column(cell: Mapping[str, Any]) -> DiffColumn:
+    name, before, after = cell["name"], cell["before_type"], cell["after_type"]
+    return DiffColumn(
+        index=0,
+        name=name,
+        before_name=None if before is None else name,
+        before_type=before,
+        after_name=None if after is None else name,
+        after_type=after,
+        is_key=cell["is_key"],
+        is_ignored=False,
+        is_unreadable=False,
+    )
+
+
+def _read_text(value: Any) -> str | None:
+    """Return a value of a key as a text; forms send the word for NULL."""
+    text = text_of(value)
+    return None if text == NULL else text
