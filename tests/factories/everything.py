@@ -59,6 +59,7 @@ BODIES: dict[str, Any] = {
     f"PATCH {PULL}/comments/{{comment_id}}": {"resolved": True},
     f"POST {PULL}/suggestions": {"comments": [1]},
     f"POST {PULL}/reviews": {"verdict": "comment", "body": "b"},
+    f"POST {PULL}/datasets/{{dataset_id}}/verdict": {"verdict": "accepted"},
     f"POST {DATASET}/upload": Upload(file=SimpleUploadedFile("rows.csv", b"id\n1\n")),
 }
 """Where an empty object would be refused for what it lacks, before anybody is asked for a right."""

@@ -182,6 +182,9 @@ def list_pull_forms(world: World) -> Iterator[Form]:
     seen = {"place": "notes.md", "content": "1"}
     yield Form(f"{here}/viewed", {**seen, "viewed": "1"}, "mark_viewed", pull)
     yield Form(f"{here}/viewed", seen, "unmark_viewed", pull)
+    rejected = {"dataset": "/shop/raw", "verdict": "rejected", "reason": "Too few."}
+    yield Form(f"{here}/verdict", rejected, "judge_dataset", pull)
+    yield Form(f"{here}/verdict", {"dataset": "/shop/raw", "verdict": "none"}, "judge_dataset", pull)
     yield Form(f"{here}/review", {"verdict": "comment", "body": "Good."}, "review_pull", pull)
     yield Form(f"{here}/edit", {"title": "Better"}, "update_pull", pull)
     yield Form(f"{here}/close", {}, "close_pull", pull)

@@ -64,6 +64,15 @@ class ReviewForm(forms.Form):
     expected_head = forms.CharField(required=False)
 
 
+class VerdictForm(forms.Form):
+    """What a reviewer says of one dataset, with what they looked at."""
+
+    dataset = forms.CharField()
+    verdict = forms.CharField()
+    reason = forms.CharField(required=False, widget=forms.Textarea)
+    expected_transaction = forms.CharField(required=False)
+
+
 class UpdateForm(forms.Form):
     """Which head somebody looked at who brings a branch up to date."""
 

@@ -185,6 +185,31 @@ class Review(models.Model):
         return f"{self.pull_id}: {self.verdict} by {self.reviewer_id}"
 
 
+class DatasetVerdict(models.Model):
+    """What a reviewer says of one dataset, bound to the rows of the source that they saw."""
+
+    pull = models.ForeignKey(PullRequest, on_delete=models.CASCADE, related_name="verdicts", db_constraint=False)
+    reviewer = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_constraint=False
+    )
+    path = models.CharField(max_length=400)
+    verdict = models.CharField(max_length=10, choices=states.DATASET_VERDICT_CHOICES)
+    reason = models.TextField(blank=True)
+    """Why it is rejected."""
+    transaction = models.CharField(max_length=50)
+    """Of the source, that was seen; where the dataset has another one, the verdict is void."""
+    given_at = models.DateTimeField(default=clock.now)
+
+    class Meta(TypedModelMeta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["pull", "reviewer", "path"], name="dataset_verdict_once")
+        ]
+        ordering: ClassVar = ["given_at", "id"]
+
+    def __str__(self) -> str:
+        return f"{self.pull_id}: {self.path} {self.verdict} by {self.reviewer_id}"
+
+
 class Comment(models.Model):
     """A remark on the pull request, or on a line of code or a cell of data; or a reply to one, in its thread."""
 

@@ -22,7 +22,7 @@ from webapp.core.inputs import ExactBody, Flag, NullIsAbsent, Text
 from webapp.core.serializers import NounSerializer, OptionalText, TextOrNull
 from webapp.pulls.models import Comment, Merge, PullDataset, PullRequest, Review
 from webapp.pulls.queries import pulls as queries
-from webapp.pulls.queries.named import show_dataset
+from webapp.pulls.queries.named import ShownDataset, show_dataset
 from webapp.pulls.queries.reverts import find_revert
 from webapp.pulls.queries.timeline import TimelineEntry
 from webapp.pulls.rules import approvals, states
@@ -100,6 +100,19 @@ class NewReviewSerializer(NullIsAbsent):
         allow_blank=True,
         trim_whitespace=False,
         help_text="the head that was reviewed: 409 if it has moved",
+    )
+
+
+class NewDatasetVerdictSerializer(NullIsAbsent):
+    """Body of POST …/datasets/{id}/verdict."""
+
+    verdict = serializers.ChoiceField(
+        choices=[*words(states.DATASET_VERDICT_CHOICES), states.VIEWED, states.UNSEEN],
+        help_text="viewed takes a verdict back, none the tick as viewed, too",
+    )
+    reason = Text(required=False, allow_blank=True, trim_whitespace=False, help_text="of a rejection")
+    expected_transaction = Text(
+        required=False, allow_blank=True, help_text="of the source, that was looked at: 409 if there is another one now"
     )
 
 
@@ -422,6 +435,16 @@ class ComparisonNameSerializer(NounSerializer):
     compared = serializers.ChoiceField(choices=words(states.NAMED_CHOICES))
 
 
+class DatasetVerdictSerializer(NounSerializer):
+    """What a reviewer says of one dataset."""
+
+    reviewer = serializers.CharField()
+    verdict = serializers.ChoiceField(choices=words(states.DATASET_VERDICT_CHOICES))
+    reason = serializers.CharField()
+    void = serializers.BooleanField(help_text="whether the source has other rows of it now than were seen")
+    given_at = serializers.DateTimeField()
+
+
 class PullDatasetSerializer(ShownComparisonSerializer):
     """One dataset of a pull request."""
 
@@ -447,6 +470,13 @@ class PullDatasetSerializer(ShownComparisonSerializer):
         child=serializers.CharField(),
         help_text="how the branch changes the review rules of pipeline.toml",
     )
+    verdicts = serializers.SerializerMethodField()
+
+    @extend_schema_field(DatasetVerdictSerializer(many=True))
+    def get_verdicts(self, shown: ShownDataset) -> Any:
+        """Write what each reviewer says of it."""
+        verdicts = [verdict for verdict in self.context["verdicts"] if verdict.path == shown.row.path]
+        return DatasetVerdictSerializer(verdicts, many=True).data
 
     def to_representation(self, instance: PullDataset) -> dict[str, Any]:
         """Write it by the comparison that was asked for, else by its default one."""

@@ -73,6 +73,7 @@ NEEDED_ROLE = {
     f"POST {PULL}/comments": "reader",
     f"POST {PULL}/suggestions": "writer",
     f"POST {PULL}/reviews": "reader",
+    f"POST {PULL}/datasets/{{dataset_id}}/verdict": "reader",
     f"POST {DATASET}/blame": "reader",
     f"POST {DATASET}/changelog": "reader",
     f"POST {DATASET}/compare": "reader",

@@ -261,6 +261,9 @@ def walk_merge(stack: Stack, number: int) -> None:
     )
     assert review.status_code == 201
     stack.call("GET", f"{here}/reviews")
+    (dataset, *_) = stack.call("GET", f"{here}/datasets")["results"]
+    stack.call("POST", f"{here}/datasets/{dataset['id']}/verdict", json={"verdict": "rejected", "reason": "Too few."})
+    stack.call("POST", f"{here}/datasets/{dataset['id']}/verdict", json={"verdict": "none"})
     assert requests.post(f"{stack.url}{here}/merge", json={"method": "rebase"}, headers=mira).status_code == 422
     merge = stack.call("POST", f"{here}/merge", json={"method": "squash", "rebuild": "modified"}, expect=202)
     stack.wait_for_build(merge["build"]["id"])

@@ -7,6 +7,8 @@ Modules:
     rows: pages of its rows.
     numbers: which of its rows somebody asked for, in their order.
     search: that question, as SQL.
+    keyed: rows that are named by their key, and those like one of them.
+    pictures: small pictures of rows, kept where somebody speaks of them.
     statistics: its column statistics.
     exports: all of it, as a file.
     overlap: rows that stored diffs have in common.

@@ -32,14 +32,15 @@ from webapp.pulls import serializers, services
 from webapp.pulls.queries import named, threads, timeline
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.lists import PullFilter, list_pulls
+from webapp.pulls.queries.verdicts import list_verdicts
 from webapp.repositories import queries as repositories
 from webapp.repositories.serializers import CommitSerializer, FileDiffSerializer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from jobs.protocol import ExportFormat
-    from webapp.pulls.models import Comment, PullRequest
+    from webapp.pulls.models import Comment, PullDataset, PullRequest
 
 COMPARED = OpenApiParameter(
     "compared",
@@ -145,11 +146,14 @@ class PullDatasets(PullEndpoint):
     )
     def get(self, request: Request, repo: str, number: int) -> Response:
         """List the datasets that it changes or affects, each with its default comparison or the one that is asked for."""
-        rows = queries.list_dataset_rows(self.principal, self.find(repo, number))
+        pull = self.find(repo, number)
+        rows = queries.list_dataset_rows(self.principal, pull)
         compared = {"compared": request.GET.get("compared", "")}
-        return Response(
-            paginate(request._request, rows, serializers.PullDatasetSerializer, look_up=lambda _page: compared)
-        )
+
+        def look_up(page: Sequence[PullDataset]) -> dict[str, Any]:
+            return {**compared, "verdicts": list_verdicts(pull, page)}
+
+        return Response(paginate(request._request, rows, serializers.PullDatasetSerializer, look_up=look_up))
 
 
 class PullChecks(PullEndpoint):
@@ -169,9 +173,9 @@ class PullTimeline(PullEndpoint):
     def get(self, request: Request, repo: str, number: int) -> Response:
         """List what happened, oldest first."""
         pull = self.find(repo, number)
-        entries = timeline.list_entries(pull)
         serializer = serializers.TimelineEntrySerializer
         context = {**_find_ineligible(pull), **self.find_visible(pull)}
+        entries = timeline.list_entries(pull, visible=context["visible"])
         return Response(paginate(request._request, entries, serializer, look_up=lambda _page: context))
 
 
@@ -198,6 +202,24 @@ class PullDatasetEndpoint(PullEndpoint):
     def note(self, verb: str, row: Any) -> None:
         """Count a read of the dataset's rows."""
         note_reading(by=self.principal, verb=verb, object=row.path, branch=row.pull.source)
+
+
+class PullDatasetVerdict(PullDatasetEndpoint):
+    """POST `…/datasets/{id}/verdict`."""
+
+    @extend_schema(
+        operation_id="judgePullDataset",
+        request=serializers.NewDatasetVerdictSerializer,
+        responses={200: serializers.PullDatasetSerializer, **refusals(409)},
+    )
+    def post(self, request: Request, repo: str, number: int, dataset_id: int) -> Response:  # noqa: ARG002
+        """Accept or reject one dataset as it is now, or take that back."""
+        row = self.find_row(repo, number, dataset_id)
+        services.judge_dataset(
+            row=row, by=self.principal, **read_input(serializers.NewDatasetVerdictSerializer, self.body)
+        )
+        verdicts = {"verdicts": list_verdicts(row.pull, [row])}
+        return Response(serializers.PullDatasetSerializer(row, context=verdicts).data)
 
 
 class PullSchema(PullDatasetEndpoint):

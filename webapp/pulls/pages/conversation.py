@@ -221,14 +221,19 @@ def _describe_dataset(loaded: Loaded, row: PullDataset) -> DatasetLine:
         added=summary.get("inserted"),
         removed=summary.get("deleted"),
         changed=summary.get("updated"),
-        mark=_mark_dataset(row),
+        mark=_mark_dataset(loaded, row),
         note="" if ready else comparison.state.label.lower() if comparison else "not compared",
     )
 
 
-def _mark_dataset(row: PullDataset) -> Mark | None:
+def _mark_dataset(loaded: Loaded, row: PullDataset) -> Mark | None:
     if not row.lands:
         return Mark("does not land", "bad")
+    verdicts = {
+        verdict.verdict for verdict in loaded.facts.dataset_verdicts if verdict.path == row.path and not verdict.void
+    }
+    if verdicts:
+        return Mark("rejected", "bad") if states.REJECTED in verdicts else Mark("accepted", "ok")
     if row.schema_status == BREAKING:
         return Mark("breaking", "bad")
     if row.change == states.ADDED:

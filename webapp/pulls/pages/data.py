@@ -54,6 +54,32 @@ class DatasetItem:
     is_newer: bool
     """Whether it has other rows than the reader's last review saw."""
     lands_note: str
+    verdict: str
+    """What reviewers say of its rows as they are: rejected where anybody does, else accepted where somebody does."""
+
+
+@dataclass(frozen=True)
+class ShownVerdict:
+    """What a reviewer says of a dataset."""
+
+    reviewer: str
+    tone: str
+    word: str
+    reason: str
+    given_at: datetime
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """What reviewers say of a dataset, and what its reader may say."""
+
+    given: list[ShownVerdict]
+    own: str
+    """The reader's own, which holds; empty where there is none."""
+    may_accept: bool
+    may_reject: bool
+    transaction: str
+    """Of the branch, that is shown."""
 
 
 @dataclass(frozen=True)
@@ -133,6 +159,7 @@ class PullDatasetPart:
     cancel_url: str
     show: str
     viewing: Viewing
+    verdicts: Verdicts
     talk: RowTalk
     target: str
     drift: list[str]
@@ -384,7 +411,15 @@ def _item(loaded: Loaded, row: PullDataset, *, is_current: bool, is_viewed: bool
         is_viewed,
         _find_first(loaded, row) == states.SINCE_REVIEW and named.find_shown(row, states.SINCE_REVIEW).is_ready,
         lands_note,
+        _sum_verdicts(loaded, row),
     )
+
+
+def _sum_verdicts(loaded: Loaded, row: PullDataset) -> str:
+    verdicts = {
+        verdict.verdict for verdict in loaded.facts.dataset_verdicts if verdict.path == row.path and not verdict.void
+    }
+    return states.REJECTED if states.REJECTED in verdicts else states.ACCEPTED if verdicts else ""
 
 
 # ---- one dataset ---------------------------------------------------------------------------------------------------
@@ -452,6 +487,7 @@ def _view_dataset(
         cancel_url=reverse("pull-compare-cancel", args=[pull.repository.name, pull.number]),
         show=show,
         viewing=viewing,
+        verdicts=_read_verdicts(loaded, row, principal),
         target=pull.target,
         drift=_list_drift(loaded, shown),
         reviewed_at=review.created_at if review and seen else None,
@@ -459,6 +495,28 @@ def _view_dataset(
         has_code_effect=named.find_shown(row, states.CODE_EFFECT).comparison is not None,
         build_scope=states.AFFECTED if row.change == states.AFFECTED else states.MODIFIED,
         talk=place_row_talk(row, {line.n: line.key for line in rows.table.rows} if rows else {}, principal),
+    )
+
+
+def _read_verdicts(loaded: Loaded, row: PullDataset, principal: Principal) -> Verdicts:
+    verdicts = [verdict for verdict in loaded.facts.dataset_verdicts if verdict.path == row.path]
+    own = [verdict.verdict for verdict in verdicts if verdict.reviewer == principal.username and not verdict.void]
+    may_judge = loaded.pull.state == PullState.OPEN and row.after_id is not None
+    return Verdicts(
+        given=[
+            ShownVerdict(
+                verdict.reviewer,
+                "void" if verdict.void else "bad" if verdict.verdict == states.REJECTED else "ok",
+                f"{verdict.verdict} other rows" if verdict.void else verdict.verdict,
+                verdict.reason,
+                verdict.given_at,
+            )
+            for verdict in verdicts
+        ],
+        own=own[0] if own else "",
+        may_accept=may_judge and principal.user_id != loaded.pull.author_id,
+        may_reject=may_judge,
+        transaction=row.after_id or "",
     )
 
 

@@ -153,6 +153,7 @@ _TITLES: dict[str, tuple[str, str, str]] = {
     "group_approval_missing": ("A group has to approve", "bad", "people"),
     "path_approval_missing": ("Those responsible have to approve", "bad", "people"),
     "rejected": ("A reviewer asked for changes", "bad", "x-circle-fill"),
+    "dataset_rejected": ("A reviewer rejected data", "bad", "x-circle-fill"),
     "threads_unresolved": ("Not every thread is resolved", "warn", "comment"),
 }
 
@@ -284,8 +285,8 @@ def _find_fix(loaded: Loaded, head: PullHead, code: str) -> dict[str, Any]:
         }
     if code in ("approval_missing", "group_approval_missing", "path_approval_missing") and head.may_approve:
         return {"fix": "Review", "fix_url": f"{loaded.url}/data"}
-    if code == "conflict":
-        return {"fix": "See the code", "fix_url": f"{loaded.url}/code"}
+    if code in ("conflict", "dataset_rejected"):
+        return _find_place(loaded, code)
     if code == "source_missing" and head.may_edit:
         return {"fix": "Close it", "fix_post": reverse("pull-close", args=arguments)}
     if code == "threads_unresolved":
@@ -293,6 +294,13 @@ def _find_fix(loaded: Loaded, head: PullHead, code: str) -> dict[str, Any]:
     if code == "check_failed":
         return {"fix": "See the checks", "fix_url": "#checks"}
     return {}
+
+
+def _find_place(loaded: Loaded, code: str) -> dict[str, Any]:
+    """Return where the trouble is to be seen."""
+    if code == "conflict":
+        return {"fix": "See the code", "fix_url": f"{loaded.url}/code"}
+    return {"fix": "See the data", "fix_url": loaded.find_data_url(approvals.list_rejected(loaded.facts)[0].path)}
 
 
 def _find_thread_url(loaded: Loaded) -> str:
@@ -314,7 +322,7 @@ def _list_met(loaded: Loaded) -> list[str]:
         met.append(f"Build {facts.build_id} is green and current")
     if facts.protection.approvals and "approval_missing" not in codes:
         met.append(f"{facts.protection.approvals} approval{'s' if facts.protection.approvals != 1 else ''} given")
-    if "rejected" not in codes:
+    if not codes & {"rejected", "dataset_rejected"}:
         met.append("No standing rejection")
     troubles = [row for row in loaded.rows if row.comparison and (row.comparison.summary or {}).get("key_trouble")]
     if not troubles and any(row.comparison and row.comparison.state == ComparisonState.READY for row in loaded.rows):

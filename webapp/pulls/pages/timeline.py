@@ -20,6 +20,7 @@ from webapp.pulls.pages.lines import word_build
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.remarks import Remark, RemarkReader, make_remark
 from webapp.pulls.queries.threads import list_threads
+from webapp.pulls.queries.timeline import is_event_visible
 from webapp.pulls.rules import states
 from webapp.repositories.queries import publications_of_commits
 
@@ -147,8 +148,10 @@ def read_timeline(loaded: Loaded, reader: RemarkReader) -> Timeline:
     entries += [
         _describe_event(pull, event, published)
         for event in events
+        if is_event_visible(event, {row.path for row in loaded.rows})
         # That its own merge moved the target is no news.
-        if event.kind != "opened" and not (event.kind == "target_moved" and event.data.get("after") in own_merge)
+        and event.kind != "opened"
+        and not (event.kind == "target_moved" and event.data.get("after") in own_merge)
     ]
     entries += _describe_beginning(loaded, shas)
     entries += [_describe_thread(loaded, thread, reader) for thread in threads]
@@ -328,11 +331,23 @@ def _describe_event(pull: PullRequest, event: TimelineEvent, published: Any) -> 
         )
     if event.kind == "merged":
         return _describe_merged(pull, entry, data)
+    if event.kind == "judged":
+        return _describe_verdict(pull, entry, data)
     if event.kind == "reverted":
         url = reverse("pull", args=[pull.repository.name, data["revert"]])
         text = f"was opened by {event.actor} to revert this"
         return replace(entry, actor="", icon="history", url=url, link=f"#{data['revert']}", text=text)
     return replace(entry, text=event.get_kind_display())
+
+
+def _describe_verdict(pull: PullRequest, entry: ConversationEntry, data: dict[str, Any]) -> ConversationEntry:
+    icon, badge, text = {
+        states.ACCEPTED: ("check", "ok", "accepted the data of"),
+        states.REJECTED: ("x", "bad", "rejected the data of"),
+    }.get(data["verdict"], ("eye", "", "took back a verdict on the data of"))
+    url = reverse("pull-data", args=[pull.repository.name, pull.number])
+    anchor = Anchor(data["path"], f"{url}?{urlencode({'dataset': data['path']}, safe='/')}", dataset=True)
+    return replace(entry, icon=icon, badge=badge, text=text, anchor=anchor, note=data["reason"])
 
 
 def _describe_push(

@@ -10,6 +10,7 @@ Modules:
     named: the named comparisons of a dataset.
     threads: threads of comments, as rows.
     remarks: threads beside what they are about, and what was viewed.
+    verdicts: what reviewers say of single datasets.
     references: what of what texts name is there for a reader.
     looked: what people saw when they last reviewed.
     timeline: events, reviews and comments in one order.

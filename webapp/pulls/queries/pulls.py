@@ -30,6 +30,7 @@ from webapp.pulls.models import Merge, NamedComparison, PullDataset, PullRequest
 from webapp.pulls.queries.approvers import list_ineligible
 from webapp.pulls.queries.named import find_shown
 from webapp.pulls.queries.threads import list_open_threads
+from webapp.pulls.queries.verdicts import list_verdicts
 from webapp.pulls.rules import approvals, checks, states
 from webapp.pulls.rules.checks import CheckResult
 from webapp.pulls.rules.datasets import find_downstream
@@ -282,6 +283,7 @@ def collect_facts(pull: PullRequest) -> approvals.MergeFacts:
         reviews=[
             approvals.ReviewFact(review.reviewer.username, review.verdict, review.pk in void) for review in reviews
         ],
+        dataset_verdicts=list_verdicts(pull, rows),
         ineligible=list_ineligible(pull, reviewers=approvers, base=find_base(pull)),
         protection=protection,
         failed_checks=list_failed_checks(pull),
@@ -508,6 +510,19 @@ def find_pull_comparison(principal: Principal, pull: PullRequest, *, path: str, 
     """Return the comparison of this name of a dataset that somebody may see."""
     row = list_dataset_rows(principal, pull).filter(path=path).first()
     return find_shown(row, name).comparison if row else None
+
+
+def get_dataset_row(principal: Principal, pull: PullRequest, path: str) -> PullDataset:
+    """Return a dataset of a pull request that somebody may see.
+
+    Raises:
+        NotFound: it has no such dataset, or none that one may see.
+
+    """
+    row = list_dataset_rows(principal, pull).filter(path=path).first()
+    if row is None:
+        raise NotFound(f"Pull request #{pull.number} of {pull.repository.name} has no dataset {path}.")
+    return row
 
 
 def list_dataset_rows(principal: Principal, pull: PullRequest) -> QuerySet[PullDataset]:

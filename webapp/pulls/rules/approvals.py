@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import Enum
 from typing import Any
 
@@ -91,6 +92,19 @@ class DatasetFact:
 
 
 @dataclass(frozen=True)
+class DatasetVerdictFact:
+    """What a reviewer said of one dataset, as the rules see it."""
+
+    path: str
+    reviewer: str
+    verdict: str
+    reason: str
+    void: bool
+    """Whether the source has other rows of it now."""
+    given_at: datetime
+
+
+@dataclass(frozen=True)
 class ProtectionFact:
     """The target branch's rules."""
 
@@ -132,6 +146,8 @@ class MergeFacts:
     """How many threads on code or data nobody has resolved."""
     behind: int = 0
     """How many commits of the target the source has not."""
+    dataset_verdicts: Sequence[DatasetVerdictFact] = ()
+    """The oldest first."""
     ineligible: Mapping[str, Objection] = field(default_factory=dict)
     """Reviewer → why their approval does not count: they opened it, wrote or pushed some of it, or lost the right."""
 
@@ -148,7 +164,14 @@ class Blocker:
 
 
 BYPASSABLE = frozenset(
-    {"approval_missing", "group_approval_missing", "path_approval_missing", "rejected", "check_failed"}
+    {
+        "approval_missing",
+        "group_approval_missing",
+        "path_approval_missing",
+        "rejected",
+        "check_failed",
+        "dataset_rejected",
+    }
     | {"threads_unresolved", "build_missing", "build_failed", "build_running"}
 )
 """What a maintainer may pass over. Conflicts, drafts and missing branches are facts, not requirements."""
@@ -185,6 +208,14 @@ def list_standing(reviews: Sequence[ReviewFact]) -> dict[str, str]:
         else:
             standing[review.reviewer] = review.verdict
     return standing
+
+
+def list_rejected(facts: MergeFacts) -> list[DatasetVerdictFact]:
+    """List the rejections of datasets that stand: until their author gives another verdict, or the data moves."""
+    verdicts = [
+        verdict for verdict in facts.dataset_verdicts if verdict.verdict == states.REJECTED and not verdict.void
+    ]
+    return sorted(verdicts, key=lambda verdict: (verdict.path, verdict.reviewer))
 
 
 def list_approving(facts: MergeFacts) -> set[str]:
@@ -290,6 +321,10 @@ def _list_review_blockers(facts: MergeFacts) -> list[Blocker]:
         Blocker("rejected", f"{reviewer} asked for changes.")
         for reviewer, verdict in sorted(standing.items())
         if verdict == states.REJECT
+    )
+    blockers.extend(
+        Blocker("dataset_rejected", f"{verdict.reviewer} rejected the data of {verdict.path}.")
+        for verdict in list_rejected(facts)
     )
     if facts.protection.resolved_threads and facts.open_threads:
         threads = counted(facts.open_threads, "thread")

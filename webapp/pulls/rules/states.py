@@ -55,6 +55,12 @@ NAMED_CHOICES = [
 APPROVE, REJECT, COMMENT = "approve", "reject", "comment"
 VERDICT_CHOICES = [(APPROVE, "approved"), (REJECT, "asked for changes"), (COMMENT, "reviewed")]
 
+ACCEPTED, REJECTED = "accepted", "rejected"
+DATASET_VERDICT_CHOICES = [(ACCEPTED, "accepted"), (REJECTED, "rejected")]
+"""What a reviewer says of one dataset."""
+VIEWED, UNSEEN = "viewed", "none"
+"""What they may go back to: they have looked at it and say nothing, or have not looked at it."""
+
 MERGE_METHOD, SQUASH = "merge", "squash"
 METHOD_CHOICES = [(MERGE_METHOD, "Merge commit"), (SQUASH, "Squash into one commit")]
 REBUILD_CHOICES = [(MODIFIED, "What was modified"), (AFFECTED, "Also what is downstream")]
@@ -106,4 +112,5 @@ EVENT_CHOICES = [
     ("merged", "merged it"),
     ("rebuilt", "rebuilt the target branch"),
     ("reverted", "opened a pull request that reverts it"),
+    ("judged", "gave a verdict on a dataset"),
 ]

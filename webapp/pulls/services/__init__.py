@@ -5,6 +5,7 @@ Modules:
     attaching: the comparisons that their datasets show.
     sides: builds of both sides.
     remarks: threads of comments, and marks of what was viewed.
+    verdicts: what reviewers say of single datasets.
     suggestions: changes of lines that comments suggest, as commits.
     updating: a source branch brought up to date.
     merging: a Git merge and a build, as one operation.
@@ -31,6 +32,7 @@ from webapp.pulls.services.sides import build_pull
 from webapp.pulls.services.sources import delete_source, restore_source
 from webapp.pulls.services.suggestions import commit_suggestions
 from webapp.pulls.services.updating import update_branch
+from webapp.pulls.services.verdicts import judge_dataset
 
 __all__ = [
     "add_comment",
@@ -42,6 +44,7 @@ __all__ = [
     "delete_comment",
     "delete_source",
     "edit_comment",
+    "judge_dataset",
     "mark_viewed",
     "merge_pull",
     "open_pull",

@@ -20,6 +20,7 @@ from webapp.pulls.models import NamedComparison, PullDataset, PullRequest, Revie
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.looked import SeenRows, list_seen
 from webapp.pulls.queries.sides import Course, find_ends
+from webapp.pulls.queries.verdicts import list_verdicts
 from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.comparisons import explain_base
 from webapp.pulls.rules.datasets import classify_datasets
@@ -311,6 +312,8 @@ def add_review(
     if pull.state != PullState.OPEN:
         raise Conflict(f"The pull request is {pull.state}; it takes no more reviews.", code="not_open")
     queries.check_head(pull, expected_head)
+    if verdict == states.APPROVE:
+        _check_accepted(pull, by)
     seen = queries.describe_seen(pull=pull)
     with transaction.atomic():
         review = Review.objects.create(
@@ -329,6 +332,21 @@ def add_review(
         signals.review_given.send(sender=Review, review=review, by=by)
         signals.standing_moved.send(sender=PullRequest, pull=pull)
     return review
+
+
+def _check_accepted(pull: PullRequest, by: Principal) -> None:
+    """Refuse the approval of somebody who rejects a part of it."""
+    verdicts = list_verdicts(pull, pull.datasets.all())
+    own = [
+        verdict.path
+        for verdict in verdicts
+        if verdict.reviewer == by.username and verdict.verdict == states.REJECTED and not verdict.void
+    ]
+    if own:
+        message = (
+            f"You rejected the data of {', '.join(sorted(own))}. Accept it, or take that back, before you approve."
+        )
+        raise Conflict(message, code="dataset_rejected")
 
 
 def record_event(

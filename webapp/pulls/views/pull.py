@@ -22,7 +22,16 @@ from webapp.core.numbers import read_count
 from webapp.core.pages import act
 from webapp.core.words import counted
 from webapp.pulls import services
-from webapp.pulls.forms import CommentForm, EditPullForm, MergeForm, NewPullForm, RemarkForm, ReviewForm, UpdateForm
+from webapp.pulls.forms import (
+    CommentForm,
+    EditPullForm,
+    MergeForm,
+    NewPullForm,
+    RemarkForm,
+    ReviewForm,
+    UpdateForm,
+    VerdictForm,
+)
 from webapp.pulls.pages import code, conversation, listing
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries import threads
@@ -255,6 +264,22 @@ def viewed(request: HttpRequest, repo: str, number: int) -> HttpResponse:
 
     anchor = {"dataset": place} if place.startswith("/") else {"path": place}
     return act(request, action, back=_place_url(repo, number, anchor))
+
+
+@require_POST
+def judge(request: HttpRequest, repo: str, number: int) -> HttpResponse:
+    """Accept or reject a dataset, or take that back, and return to it."""
+    principal = signed_in(request)
+    pull = queries.get_pull(principal, repo, number)
+    fields = _read(VerdictForm(request.POST))
+    path = fields.pop("dataset")
+    row = queries.get_dataset_row(principal, pull, path)
+
+    def action() -> str:
+        services.judge_dataset(row=row, by=principal, **fields)
+        return ""
+
+    return act(request, action, back=_place_url(repo, number, {"dataset": path}))
 
 
 def _place_url(repo: str, number: int, anchor: Mapping[str, Any]) -> str:

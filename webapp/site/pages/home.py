@@ -185,6 +185,7 @@ def _say_what_for(line: lines.PullLine, codes: list[str]) -> tuple[str, str]:
         "build_failed",
         "build_missing",
         "rejected",
+        "dataset_rejected",
         "threads_unresolved",
     } & set(codes):
         return "You", reasons
