@@ -6,6 +6,7 @@ import './behaviour/dialogs.js';
 import './behaviour/forms.js';
 import './behaviour/live.js';
 import './behaviour/log.js';
+import './behaviour/markdown.js';
 import './behaviour/news.js';
 import './behaviour/sending.js';
 import './behaviour/tabs.js';

@@ -253,11 +253,11 @@ def send(form: Form) -> Any:
     return client.post(address + form.query, {**form.fields, **form.prepare()})
 
 
-KEPT_IN_BROWSERS = {"tour-end"}
-"""Forms whose act is a cookie: the installation keeps nothing of it."""
+WITHOUT_ACT = {"tour-end", "pull-preview"}
+"""Forms of which the installation keeps nothing: a cookie, and what a text will look like."""
 
 
 def list_form_names(world: World) -> set[str]:
     """The pages that take POST, by their names: nobody who is signed out changes anything, so all can be asked."""
     addresses = [world.address(path) for path in list_pages()]
-    return {name_of(path) for path in addresses if Client().post(path).status_code != 405} - KEPT_IN_BROWSERS
+    return {name_of(path) for path in addresses if Client().post(path).status_code != 405} - WITHOUT_ACT

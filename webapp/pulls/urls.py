@@ -12,6 +12,7 @@ page_urls: list[URLPattern] = [
     path("pulls", pull.list_pulls, name="pulls"),
     path("r/<str:repo>/pulls", pull.list_pulls, name="repository-pulls"),
     path("r/<str:repo>/pulls/new", pull.new_pull, name="pull-new"),
+    path(f"{_PAGE}/preview", pull.preview, name="pull-preview"),
     path(_PAGE, pull.show_conversation, name="pull"),
     path(f"{_PAGE}/merge-box", pull.show_merge_box, name="pull-merge-box"),
     path(f"{_PAGE}/news", pull.show_news, name="pull-news"),

@@ -13,5 +13,6 @@ Modules:
     code: the tabs Commits, Code and Builds.
     data: the tabs Data and Schema.
     references: links from what people write to what they name.
+    preview: what a text will look like.
     counts: sums over the row diffs.
 """

@@ -33,6 +33,7 @@ from webapp.pulls.forms import (
     VerdictForm,
 )
 from webapp.pulls.pages import code, conversation, listing
+from webapp.pulls.pages.preview import read_preview
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries import threads
 
@@ -264,6 +265,12 @@ def viewed(request: HttpRequest, repo: str, number: int) -> HttpResponse:
 
     anchor = {"dataset": place} if place.startswith("/") else {"path": place}
     return act(request, action, back=_place_url(repo, number, anchor))
+
+
+@require_POST
+def preview(request: HttpRequest, repo: str, number: int) -> HttpResponse:
+    """Show what a text will look like; nothing of it is kept."""
+    return pages.render(request, "pulls/_preview.html", read_preview(signed_in(request), repo, number, request.POST))
 
 
 @require_POST
