@@ -55,6 +55,9 @@ def list_forms(world: World) -> Iterator[Form]:
     here, compared = f"/r/shop/pulls/{world.values['number']}", {"dataset": "/shop/raw"}
     yield Form(f"{here}/compare-again", compared, "rerun_comparison", "/shop/raw")
     yield Form(f"{here}/compare-cancel", compared, "cancel_comparison", "/shop/raw")
+    rejected = {**compared, "verdict": "rejected", "reason": "Too few."}
+    yield Form(f"{here}/verdict", rejected, "judge_dataset", "shop#")
+    yield Form(f"{here}/verdict", {**compared, "verdict": "none"}, "judge_dataset", "shop#")
     yield from list_account_forms(world)
     yield from list_dataset_forms(world)
     yield from list_build_forms(world)
@@ -182,9 +185,6 @@ def list_pull_forms(world: World) -> Iterator[Form]:
     seen = {"place": "notes.md", "content": "1"}
     yield Form(f"{here}/viewed", {**seen, "viewed": "1"}, "mark_viewed", pull)
     yield Form(f"{here}/viewed", seen, "unmark_viewed", pull)
-    rejected = {"dataset": "/shop/raw", "verdict": "rejected", "reason": "Too few."}
-    yield Form(f"{here}/verdict", rejected, "judge_dataset", pull)
-    yield Form(f"{here}/verdict", {"dataset": "/shop/raw", "verdict": "none"}, "judge_dataset", pull)
     yield Form(f"{here}/review", {"verdict": "comment", "body": "Good."}, "review_pull", pull)
     yield Form(f"{here}/edit", {"title": "Better"}, "update_pull", pull)
     yield Form(f"{here}/close", {}, "close_pull", pull)
