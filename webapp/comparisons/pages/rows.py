@@ -15,6 +15,7 @@ from webapp.comparisons.pages.blame import blame_url
 from webapp.comparisons.pages.columns import choose_columns
 from webapp.comparisons.pages.progress import count_differing
 from webapp.comparisons.rules.row_keys import write_key
+from webapp.comparisons.rules.value_diffs import DocumentLine, Piece, diff_documents, diff_words, read_document
 from webapp.core.errors import AppError, BadRequest, NotFound
 from webapp.core.numbers import read_count
 from webapp.core.templatetags.ui import filesize
@@ -31,6 +32,10 @@ COLUMNS_PER_PAGE = 50
 """Beside the key; the cells of more make a page of megabytes."""
 FLOAT_DIGITS = 7
 DELTA_LENGTH = 8
+SHORT_TEXT = 30
+"""Of which a cell shows both ends without trouble."""
+ONE_LINE, TWO_LINES = "", "two"
+"""A changed row has its old and new values in each cell, or two lines."""
 SIGNS = {"inserted": ("ins", "+", "added"), "deleted": ("rm", "−", "removed"), "updated": ("up", "~", "changed")}
 KINDS = (("", "All"), ("inserted", "Added"), ("deleted", "Removed"), ("updated", "Changed"))
 
@@ -89,6 +94,8 @@ class ColumnHead:
     pin: bool
     is_number: bool
     state: str
+    equal: float | None = None
+    """In which share of the rows of both ends its values are equal; None where that is not known, and of a key."""
 
 
 @dataclass(frozen=True)
@@ -147,12 +154,26 @@ class CountShare:
 
 
 @dataclass(frozen=True)
+class ChangedValue:
+    """A value of the row that an address asks for, with what differs inside it."""
+
+    name: str
+    note: str
+    before: list[Piece]
+    after: list[Piece]
+    lines: list[DocumentLine]
+    """Of a document, in the place of the two."""
+
+
+@dataclass(frozen=True)
 class SoughtRow:
     """The row that an address asks for by its key, and what is to be found from there."""
 
     words: str
     changed: str
     """The columns that changed; empty where the whole row came or went."""
+    values: list[ChangedValue]
+    """Those that changed and are longer than a cell shows, or documents."""
     alike_url: str
     """Rows with changes in the same columns."""
     same_url: str
@@ -178,6 +199,11 @@ class RowsView:
     table: DiffTable
     text: str
     shares: list[CountShare]
+    changed_cells: int
+    """Values that differ in rows of both ends."""
+    changed_columns: int
+    lines_choices: list[Choice]
+    """Whether a changed row is drawn as one line or as two; none where no row changed."""
     choices: list[Choice]
     columns: list[Choice]
     hidden: int
@@ -265,6 +291,7 @@ class _RowsQuery:
     row: str = ""
     like: str = ""
     alike: str = ""
+    lines: str = ONE_LINE
 
     @classmethod
     def parse(cls, parameters: Mapping[str, Any]) -> _RowsQuery:
@@ -281,6 +308,7 @@ class _RowsQuery:
             row=str(parameters.get("row", "")),
             like=str(parameters.get("like", "")),
             alike=str(parameters.get("alike", "")),
+            lines=TWO_LINES if parameters.get("lines") == TWO_LINES else ONE_LINE,
         )
 
     @property
@@ -319,10 +347,13 @@ class _RowsBuilder:
         return RowsView(
             table=DiffTable(
                 [_draw_head(column) for column in shown],
-                [self._line(row, shown, marked.get(row.n, "")) for row in page.rows],
+                [line for row in page.rows for line in self._draw_lines(row, shown, marked.get(row.n, ""))],
             ),
             text=self._text(),
             shares=self._shares(),
+            changed_cells=sum(column.changed or 0 for column in page.columns),
+            changed_columns=sum(bool(column.changed) for column in page.columns),
+            lines_choices=self._lines_choices(),
             choices=self._choices(),
             columns=self._column_choices(),
             hidden=len(page.columns) - len(fitting),
@@ -368,6 +399,7 @@ class _RowsBuilder:
         return SoughtRow(
             words=", ".join(f"{name} = {'null' if value is None else value}" for name, value in row.key.items()),
             changed=", ".join(row.changed),
+            values=[value for cell in row.cells if (value := _expand(cell)) is not None],
             alike_url=like,
             same_url=f"{like}&alike={VALUES}" if has_values else "",
             blame_url=self._blame(row),
@@ -434,6 +466,7 @@ class _RowsBuilder:
             "columns_page": query.columns_page or "",
             "like": query.like,
             "alike": query.alike,
+            "lines": query.lines,
             **changes,
         }
         parameters = {name: value for name, value in values.items() if value not in ("", None)}
@@ -448,6 +481,7 @@ class _RowsBuilder:
             ("columns", self.columns_wish),
             ("like", query.like),
             ("alike", query.alike),
+            ("lines", query.lines),
         ]
         return [(name, value) for name, value in values if value]
 
@@ -511,10 +545,39 @@ class _RowsBuilder:
         """The address of a row, up to its key."""
         return f"{self._url(row='')}&row="
 
+    def _draw_lines(self, row: stored.Row, shown: list[DiffColumn], mark: str) -> list[DiffRow]:
+        line = self._line(row, shown, mark)
+        return _split_line(line) if self.query.lines == TWO_LINES and row.change == "updated" else [line]
+
+    def _lines_choices(self) -> list[Choice]:
+        if not self.page.summary.get("updated"):
+            return []
+        kinds = ((ONE_LINE, "One line"), (TWO_LINES, "Two lines"))
+        return [
+            Choice(text, self._url(lines=value, **self._here), None, self.query.lines == value) for value, text in kinds
+        ]
+
     def _blame(self, row: stored.Row) -> str:
         if self.place.dataset_id is None or not row.key:
             return ""
         return blame_url(self.place.dataset_id, branch=self.place.branch, key=row.key)
+
+
+def _expand(cell: stored.ValueDiff) -> ChangedValue | None:
+    """Return what differs inside a value; None where its cell says all."""
+    if cell.state != "changed":
+        return None
+    documents = [read_document(value) for value in (cell.before, cell.after)]
+    if all(
+        document is not None or value is None
+        for document, value in zip(documents, (cell.before, cell.after), strict=True)
+    ):
+        return ChangedValue(cell.column.name, cell.column.type, [], [], diff_documents(*documents))
+    texts = [value if isinstance(value, str) else "" for value in (cell.before, cell.after)]
+    if max(map(len, texts)) <= SHORT_TEXT:
+        return None
+    before, after = diff_words(*texts)
+    return ChangedValue(cell.column.name, cell.column.type, before, after, [])
 
 
 def _draw_head(column: DiffColumn) -> ColumnHead:
@@ -529,7 +592,25 @@ def _draw_head(column: DiffColumn) -> ColumnHead:
         parts.append("ignored")
     if column.is_unreadable:
         parts.append("not readable")
-    return ColumnHead(column.name, " · ".join(parts), column.is_key, column.is_number, column.state)
+    equal = None if column.is_key else column.match_rate
+    return ColumnHead(column.name, " · ".join(parts), column.is_key, column.is_number, column.state, equal)
+
+
+def _split_line(line: DiffRow) -> list[DiffRow]:
+    """Return a changed row as two lines; what is said of the row stands below the second, which has its number."""
+    before = [_take_side(cell, "deleted") for cell in line.cells]
+    after = [_take_side(cell, "inserted") for cell in line.cells]
+    return [
+        replace(line, n=0, css="rm pair", sign="−", word="was", cells=before, copies=1),
+        replace(line, css="ins pair", sign="+", word="now", cells=after, url="", mark="", link=""),
+    ]
+
+
+def _take_side(cell: Cell, side: str) -> Cell:
+    if cell.state == "changed":
+        return replace(cell, state=side, delta=None)
+    is_lacking = cell.state in ("inserted", "deleted") and cell.state != side
+    return replace(cell, state="none") if is_lacking else cell
 
 
 def _draw_cell(cell: stored.ValueDiff) -> Cell:
