@@ -8,8 +8,8 @@ Questions name a file by ``folder``, which it is shown, and ``name`` below that:
 "slice", "start", "limit"}`` → ``{"lines"}``; ``{"ask": "numbers", "where", "parameters", "order", "first"}`` and
 ``{"ask": "export", ...}`` with the fields of RowExport → ``{"is_last"}`` and bytes, the next of which ``{"ask": "more"}``
 brings; ``{"ask": "count", "where", "parameters"}`` and ``{"ask": "count_common", "others", "keys"}`` → ``{"count"}``;
-``{"ask": "find_common", "others", "keys", "numbers"}`` → ``{"numbers"}``, where each of ``others`` is a folder and a
-name. Or ``{"failure", "message"}`` with a ReadFailure.
+``{"ask": "find_common", "others", "keys", "numbers"}`` → ``{"numbers"}`` and ``{"ask": "pair_common", "others", "keys",
+"after", "most"}`` → ``{"pairs"}`` of numbers, where each of ``others`` is a folder and a name, for pairs only one. Or ``{"failure", "message"}`` with a ReadFailure.
 """
 
 from __future__ import annotations
@@ -76,6 +76,10 @@ class ArtifactReader(Answering):
         others = [_find(*place) for place in details["others"]]
         if ask == "count_common":
             return {"count": self._rows.count_common(path, others, keys=details["keys"])}
+        if ask == "pair_common":
+            (other,) = others
+            bounds = {"after": details["after"], "most": details["most"]}
+            return {"pairs": self._rows.pair_common(path, other, keys=details["keys"], **bounds)}
         return {"numbers": self._rows.find_common(path, others, keys=details["keys"], numbers=details["numbers"])}
 
 

@@ -498,6 +498,29 @@ class PullRowsSerializer(ComparisonNameSerializer, RowsSerializer):
     rows = PullDiffRowSerializer(many=True)
 
 
+class ThreeWayRowSerializer(NounSerializer):
+    """A row that both sides have changed; an end that has no such row is null."""
+
+    key = serializers.DictField()
+    base = serializers.DictField(allow_null=True, help_text="before either side changed it")
+    source = serializers.DictField(allow_null=True)  # type: ignore[assignment]  # collected by DRF
+    target = serializers.DictField(allow_null=True)
+    conflicts = serializers.ListField(
+        child=serializers.CharField(), help_text="columns that both have changed, to different values"
+    )
+
+
+class ThreeWaysSerializer(NounSerializer):
+    """A page of rows that both sides have changed since the branch left the target."""
+
+    key = serializers.ListField(child=serializers.CharField())
+    columns = serializers.ListField(
+        child=serializers.CharField(), help_text="those that either side has changed in any row of the page"
+    )
+    rows = ThreeWayRowSerializer(many=True)
+    next = serializers.IntegerField(source="after", allow_null=True)
+
+
 class PullSchemaDiffSerializer(ComparisonNameSerializer, SchemaDiffSerializer):
     """What differs between two schemas of a dataset of a pull request."""
 

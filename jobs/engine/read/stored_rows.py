@@ -79,14 +79,31 @@ class StoredRows:
         chosen = f"(SELECT * FROM {_source(path)} WHERE n IN ({', '.join(map(str, numbers))}))"
         return [row[0] for row in self._join_common("n", chosen, others, keys) or ()]
 
+    def pair_common(self, path: Path, other: Path, *, keys: int, after: int, most: int) -> list[list[int]] | None:
+        """Return the numbers of lines that two files have by the same key, the first ones of the first file after one."""
+        match = _match_keys(keys)
+        sql = (
+            f"SELECT lines.n, other.n FROM {_source(path)} lines JOIN {_source(other)} other ON ({match}) "
+            f"WHERE lines.n > {after:d} ORDER BY lines.n LIMIT {most:d}"
+        )
+        try:
+            self._database.execute(sql)
+            return [list(pair) for pair in self._database.fetchall()]
+        except duckdb.OutOfMemoryException:
+            return None
+
     def _join_common(self, what: str, lines: str, others: Sequence[Path], keys: int) -> list[Any] | None:
-        match = " AND ".join(f"lines.k{place} IS NOT DISTINCT FROM other.k{place}" for place in range(keys))
+        match = _match_keys(keys)
         joins = " ".join(f"SEMI JOIN {_source(path)} other ON ({match})" for path in others)
         try:
             self._database.execute(f"SELECT {what} FROM {lines} lines {joins}")
             return list(self._database.fetchall())
         except duckdb.OutOfMemoryException:
             return None
+
+
+def _match_keys(keys: int) -> str:
+    return " AND ".join(f"lines.k{place} IS NOT DISTINCT FROM other.k{place}" for place in range(keys))
 
 
 def read_slice(path: Path, start: int, limit: int) -> list[dict[str, Any]]:

@@ -99,6 +99,7 @@ MORE = {
     f"{PULL}/comments": "GET",
     f"{PULL}/comments/{{}}": "GET PATCH DELETE",
     f"{PULL}/reviews": "GET",
+    f"{PULL}/datasets/{{}}/three-ways": "GET",
     f"{PULL}/datasets/{{}}/verdict": "POST",
     f"{DATASET}/branches/{{}}": "GET",
     f"{DATASET}/deleted-branches": "GET",

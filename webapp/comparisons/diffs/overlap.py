@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from webapp.comparisons.diffs import reader
-from webapp.comparisons.diffs.artifact import Artifact, open_artifact
+from webapp.comparisons.diffs.artifact import Artifact, DiffColumn, open_artifact
+from webapp.comparisons.diffs.rows import Row, read_rows_of
 from webapp.core.errors import AppError
 
 if TYPE_CHECKING:
@@ -38,6 +40,38 @@ def find_common(folder: Path, others: Sequence[Path], numbers: Iterable[int]) ->
         return reader.find_common(shown.rows, rows, keys=len(shown.key_columns), numbers=chosen)
     except AppError:
         return set()
+
+
+@dataclass(frozen=True)
+class RowPairs:
+    """Rows that two diffs have in common, by key."""
+
+    key: tuple[str, ...]
+    columns: tuple[tuple[DiffColumn, ...], tuple[DiffColumn, ...]]
+    """Of each diff."""
+    rows: list[tuple[Row, Row]]
+    after: int | None
+    """Behind which number of the first diff there are more."""
+
+
+def read_pairs(folder: Path, other: Path, *, after: int, most: int) -> RowPairs | None:
+    """Read rows that two diffs have in common, the first ones behind a number; None where nobody can tell."""
+    artifacts = _open_all(folder, [other])
+    if artifacts is None:
+        return None
+    first, second = artifacts
+    numbers = reader.pair_common(first.rows, second.rows, keys=len(first.key_columns), after=after, most=most + 1)
+    if numbers is None:
+        return None
+    shown = numbers[:most]
+    lefts = read_rows_of(first, [left for left, _ in shown])
+    rights = read_rows_of(second, [right for _, right in shown])
+    return RowPairs(
+        key=tuple(column.name for column in first.key_columns),
+        columns=(first.shown, second.shown),
+        rows=list(zip(lefts, rights, strict=True)),
+        after=shown[-1][0] if len(numbers) > most else None,
+    )
 
 
 def _open_all(folder: Path, others: Sequence[Path]) -> list[Artifact] | None:

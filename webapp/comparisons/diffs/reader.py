@@ -122,6 +122,16 @@ def find_common(path: Path, others: Sequence[Path], *, keys: int, numbers: Seque
         return set(map(int, _ask_all(path, others, ask="find_common", keys=keys, numbers=numbers)["numbers"]))
 
 
+def pair_common(path: Path, other: Path, *, keys: int, after: int, most: int) -> list[tuple[int, int]] | None:
+    """Return the numbers of lines that two files have by the same key, so many of the first file behind a number.
+
+    None where that takes too much memory.
+    """
+    with naming_damage():
+        pairs = _ask_all(path, [other], ask="pair_common", keys=keys, after=after, most=most)["pairs"]
+        return None if pairs is None else [(int(number), int(second)) for number, second in pairs]
+
+
 def _ask(path: Path, **question: Any) -> dict[str, Any]:
     shown, file = _locate(path)
     return pool.ask(shown, **question, **file)

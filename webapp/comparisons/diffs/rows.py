@@ -166,7 +166,13 @@ def read_row(folder: str | Path, key: Mapping[str, str | None]) -> Row | None:
     number = find_number(artifact, [key[name] for name in names]) if names and set(names) == set(key) else None
     if number is None:
         return None
-    return _row(artifact, reader.select(artifact.rows, columns=artifact.stored_names, numbers=[number])[0])
+    return read_rows_of(artifact, [number])[0]
+
+
+def read_rows_of(artifact: Artifact, numbers: Sequence[int]) -> list[Row]:
+    """Read the rows with these numbers, in their order."""
+    lines = reader.select(artifact.rows, columns=artifact.stored_names, numbers=numbers)
+    return [_row(artifact, line) for line in lines]
 
 
 def read_no_rows(folder: str | Path) -> RowPage:

@@ -18,20 +18,24 @@ from webapp.comparisons.api.rows import (
     describe_export,
     export,
     find_folder,
+    read_row_limit,
     read_rows,
     read_statistics,
 )
+from webapp.comparisons.diffs.rows import MAX_LIMIT
 from webapp.comparisons.diffs.schema import diff_artifact
 from webapp.comparisons.serializers.described import SchemaDiffSerializer
 from webapp.core.api import ApiView
 from webapp.core.errors import NotFound
 from webapp.core.inputs import read_input
+from webapp.core.numbers import read_count
 from webapp.core.openapi import describe_filters, refusals
 from webapp.core.pagination import paginate
 from webapp.pulls import serializers, services
 from webapp.pulls.queries import named, threads, timeline
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.lists import PullFilter, list_pulls
+from webapp.pulls.queries.three_ways import read_three_ways
 from webapp.pulls.queries.verdicts import list_verdicts
 from webapp.repositories import queries as repositories
 from webapp.repositories.serializers import CommitSerializer, FileDiffSerializer
@@ -255,6 +259,32 @@ class PullDatasetRows(PullDatasetEndpoint):
 
         shaped = read_rows(request, shown.comparison, reason=shown.reason, find_both=find_both)
         return Response({"compared": shown.name, **shaped})
+
+
+class PullThreeWays(PullDatasetEndpoint):
+    """GET `…/datasets/{id}/three-ways`."""
+
+    @extend_schema(
+        operation_id="getPullThreeWays",
+        parameters=[
+            OpenApiParameter("after", int, description="`next` of the page before"),
+            OpenApiParameter("limit", int, description=f"1 to {MAX_LIMIT}"),
+        ],
+        responses={200: serializers.ThreeWaysSerializer, **refusals(409, 410)},
+    )
+    def get(self, request: Request, repo: str, number: int, dataset_id: int) -> Response:
+        """Return rows that both sides have changed since the branch left the target, by the key."""
+        row = self.find_row(repo, number, dataset_id)
+        after = read_count(request.GET.get("after", "")) or 0
+        ways = read_three_ways(row, after=after, most=read_row_limit(request))
+        if ways is None:
+            message = (
+                f"Which rows of {row.path} both sides have changed is not known: that takes a key, and both comparisons "
+                "with what the branch stands on, with all their rows."
+            )
+            raise NotFound(message, code="not_compared")
+        self.note("read_rows", row)
+        return Response(serializers.ThreeWaysSerializer(ways).data)
 
 
 class PullRowsExport(PullDatasetEndpoint):

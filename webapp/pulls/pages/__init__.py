@@ -12,6 +12,7 @@ Modules:
     source: the source branch once the pull request is over.
     code: the tabs Commits, Code and Builds.
     data: the tabs Data and Schema.
+    three_ways: rows that both sides have changed.
     references: links from what people write to what they name.
     preview: what a text will look like.
     counts: sums over the row diffs.

@@ -21,6 +21,7 @@ from webapp.core.errors import NotFound
 from webapp.pulls.pages.conversation import frame
 from webapp.pulls.pages.head import Loaded, PullHead, load, read_head
 from webapp.pulls.pages.references import link_references, texts_of
+from webapp.pulls.pages.three_ways import ThreeWaysView, read_three_ways_view
 from webapp.pulls.queries import named
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.looked import find_last_review
@@ -155,6 +156,8 @@ class PullDatasetPart:
     first_rows: RowsView | None
     """While the comparison runs."""
     statistics: charts.StatisticsTable | None
+    three_ways: ThreeWaysView | None
+    """Where that is what is shown: the rows that both sides have changed."""
     retry_url: str
     cancel_url: str
     show: str
@@ -431,7 +434,8 @@ def _view_dataset(
     pull = loaded.pull
     shown = named.find_shown(row, str(parameters.get("compared", "")) or _find_first(loaded, row))
     comparison, folder = shown.comparison, shown.folder
-    show = "statistics" if parameters.get("show") == "statistics" else "rows"
+    show = str(parameters.get("show", ""))
+    show = show if show in ("statistics", "both") else "rows"
     state = comparison.state if comparison else NOT_COMPARED
     query = {"compared": shown.name} if shown.name != _find_first(loaded, row) else {}
     place = _place_rows(loaded, row, shown, query)
@@ -483,6 +487,7 @@ def _view_dataset(
         )
         if folder and show == "statistics"
         else None,
+        three_ways=read_three_ways_view(row, url=f"{url}&show=both", parameters=parameters) if show == "both" else None,
         retry_url=reverse("pull-compare-again", args=[pull.repository.name, pull.number]),
         cancel_url=reverse("pull-compare-cancel", args=[pull.repository.name, pull.number]),
         show=show,

@@ -8,6 +8,7 @@ Modules:
     sides: what a dataset's head side is compared with.
     starts: what that head side stands on.
     named: the named comparisons of a dataset.
+    three_ways: rows that both sides have changed.
     threads: threads of comments, as rows.
     remarks: threads beside what they are about, and what was viewed.
     verdicts: what reviewers say of single datasets.

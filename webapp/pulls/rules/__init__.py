@@ -11,4 +11,5 @@ Modules:
     checks: what checks of the head say.
     references: what texts name.
     suggestions: changes of lines that comments suggest.
+    three_ways: rows that both sides have changed, value by value.
 """

@@ -1,0 +1,66 @@
+"""Rows of a dataset that both the source and the target of a pull request have changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from webapp.comparisons.diffs.overlap import read_pairs
+from webapp.pulls.queries.named import find_shown
+from webapp.pulls.rules import states
+from webapp.pulls.rules.three_ways import ThreeWayRow, compare_three_ways
+
+if TYPE_CHECKING:
+    from webapp.comparisons.diffs.overlap import RowPairs
+    from webapp.comparisons.diffs.rows import Row
+    from webapp.pulls.models import PullDataset
+
+ROWS = 50
+"""A page."""
+
+
+@dataclass(frozen=True)
+class ThreeWays:
+    """A page of such rows."""
+
+    key: tuple[str, ...]
+    columns: tuple[str, ...]
+    """Those that either side has changed in any row of the page."""
+    rows: list[ThreeWayRow]
+    after: int | None
+    """What the next page begins behind."""
+
+
+def read_three_ways(row: PullDataset, *, after: int = 0, most: int = ROWS) -> ThreeWays | None:
+    """Read rows that both sides have changed since the branch left the target; None where nobody can tell.
+
+    That takes both comparisons with what the branch stands on, with a key and all their rows.
+    """
+    source, target = find_shown(row, states.THIS_BRANCH), find_shown(row, states.TARGET_SINCE)
+    if source.folder is None or target.folder is None:
+        return None
+    pairs = read_pairs(source.folder, target.folder, after=after, most=most)
+    return None if pairs is None else _compare(pairs)
+
+
+def _compare(pairs: RowPairs) -> ThreeWays:
+    told = [name for ours, theirs in pairs.rows for name in (*_list_told(ours), *_list_told(theirs))]
+    known = dict.fromkeys(column.name for columns in pairs.columns for column in columns if not column.is_key)
+    columns = tuple(name for name in known if name in set(told))
+    rows = [
+        compare_three_ways(
+            key=ours.key,
+            columns=columns,
+            base=ours.before if ours.before is not None else theirs.before,
+            source=ours.after,
+            target=theirs.after,
+            changed=(frozenset(ours.changed), frozenset(theirs.changed)),
+        )
+        for ours, theirs in pairs.rows
+    ]
+    return ThreeWays(pairs.key, columns, rows, pairs.after)
+
+
+def _list_told(row: Row) -> list[str]:
+    """Return the columns that a row of a diff is about."""
+    return list(row.changed) if row.change == "updated" else [cell.column.name for cell in row.cells]
