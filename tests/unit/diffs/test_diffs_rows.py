@@ -40,6 +40,7 @@ from webapp.comparisons.diffs import numbers, reader, rows
 from webapp.comparisons.diffs.exports import export
 from webapp.comparisons.diffs.pictures import list_values, take_picture
 from webapp.comparisons.diffs.statistics import load_statistics
+from webapp.comparisons.pages.rows import DiffPlace, read_rows
 from webapp.comparisons.serializers.described import StatisticsSerializer
 from webapp.core.errors import BadRequest, Conflict, Gone, NotFound
 
@@ -512,6 +513,33 @@ def test_rows_like_one_changed_in_the_same_columns(folder: Path) -> None:
         assert len(values) == 1
         with pytest.raises(BadRequest, match="cursor"):
             rows.read_page(folder, like=str(key), cursor=rows.read_page(folder, limit=1).next)
+
+
+def test_a_page_in_two_lines_has_old_values_above_new_ones(folder: Path) -> None:
+    place = DiffPlace(url="/data", keeps={}, csv_url="", parquet_url="")
+    one = read_rows(folder, parameters={"q": "id <= 100"}, place=place)
+    two = read_rows(folder, parameters={"q": "id <= 100", "lines": "two", "row": "1"}, place=place)
+    assert (one.changed_cells, one.changed_columns) == (20 + 10 + 10, 3)
+    assert [(line.sign, line.n) for line in two.table.rows[:4]] == [
+        ("−", 0),
+        ("+", one.table.rows[0].n),
+        ("−", 0),
+        ("+", 2),
+    ]
+    was, now = two.table.rows[2:4]
+    amount = [column.name for column in two.table.columns].index("amount")
+    assert [(row.cells[amount].state, row.is_sought) for row in (was, now)] == [("deleted", True), ("inserted", True)]
+    assert was.cells[amount].before == one.table.rows[1].cells[amount].before
+    assert two.sought is not None
+    assert (two.sought.words, two.sought.changed, two.sought.values) == ("id = 1", "amount", [])
+    assert [choice.is_current for choice in two.lines_choices] == [False, True]
+    assert {column.name: column.equal for column in one.table.columns} | {"amount": 0.5} == {
+        **dict.fromkeys(("id", "at", "raw", "big")),
+        "amount": 0.5,
+        "name": 0.75,
+        "ratio": 0.75,
+    } | {name: 1.0 for name in ("at", "raw", "big")}
+    assert "lines=two" in two.all_url
 
 
 def test_a_picture_has_the_key_and_what_changed(folder: Path) -> None:
