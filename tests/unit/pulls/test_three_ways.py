@@ -64,7 +64,7 @@ def test_rows_of_both_say_who_changed_what_and_where_they_conflict() -> None:
         2: {"amount": "source", "note": "target"},
         3: {"amount": "conflict", "note": "source", "same": "source"},
         4: {"amount": "alike"},
-        6: {"amount": "conflict", "note": "alike"},
+        6: {"amount": "conflict", "note": "alike", "same": "alike"},
     }
     written = ThreeWaysSerializer(first).data
     assert [row["conflicts"] for row in written["rows"]] == [["amount"], [], ["amount"]]
