@@ -56,6 +56,7 @@ api_urls: list[URLPattern] = [
     path(f"{_PULL}/checks", api.PullChecks.as_view(), name="api-pull-checks"),
     path(f"{_PULL}/timeline", api.PullTimeline.as_view(), name="api-pull-timeline"),
     path(f"{_DATASET}/schema", api.PullSchema.as_view(), name="api-pull-schema"),
+    path(f"{_DATASET}/spread", api.PullSpread.as_view(), name="api-pull-spread"),
     path(f"{_DATASET}/three-ways", api.PullThreeWays.as_view(), name="api-pull-three-ways"),
     path(f"{_DATASET}/verdict", api.PullDatasetVerdict.as_view(), name="api-pull-verdict"),
     path(f"{_DATASET}/rows", api.PullDatasetRows.as_view(), name="api-pull-rows"),

@@ -22,6 +22,7 @@ MEMORY = "256MiB"
 SPILL = "900MiB"
 """What does not fit into the memory; in a sandbox that is memory, too, and bounded."""
 _NUMBERS_AT_ONCE = 100_000
+_KINDS = ("inserted", "deleted", "updated")
 
 
 class StoredRows:
@@ -68,6 +69,16 @@ class StoredRows:
         """Return how many lines a condition keeps."""
         self._database.execute(f"SELECT count(*) FROM {_source(path)} WHERE {where}", list(parameters))
         return int(self._database.fetchall()[0][0])
+
+    def count_by(self, path: Path, *, value: str, most: int) -> list[dict[str, Any]]:
+        """Count the lines of a row diff by a value, the most frequent ones first, each kind of change by itself."""
+        kinds = ", ".join(f"coalesce(sum(copies) FILTER (change = '{kind}'), 0) AS {kind}" for kind in _KINDS)
+        lines = self._database.sql(
+            f"SELECT {value} AS value, CAST(sum(copies) AS BIGINT) AS total, {kinds} FROM {_source(path)} "
+            f"GROUP BY 1 ORDER BY total DESC, value LIMIT {most:d}"
+        )
+        casts = ", ".join(f"CAST({kind} AS BIGINT) AS {kind}" for kind in _KINDS)
+        return [encode_row(row) for row in to_rows(lines.project(f"value, total, {casts}").to_arrow_table())]
 
     def count_common(self, path: Path, others: Sequence[Path], *, keys: int) -> int | None:
         """Return how many lines of a file have a key that all others have, too; None where that takes too much memory."""

@@ -100,6 +100,7 @@ MORE = {
     f"{PULL}/comments/{{}}": "GET PATCH DELETE",
     f"{PULL}/reviews": "GET",
     f"{PULL}/datasets/{{}}/three-ways": "GET",
+    f"{PULL}/datasets/{{}}/spread": "GET",
     f"{PULL}/datasets/{{}}/verdict": "POST",
     f"{DATASET}/branches/{{}}": "GET",
     f"{DATASET}/deleted-branches": "GET",

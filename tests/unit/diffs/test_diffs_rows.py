@@ -40,8 +40,10 @@ from webapp.comparisons.diffs import numbers, reader, rows
 from webapp.comparisons.diffs.exports import export
 from webapp.comparisons.diffs.pictures import list_values, take_picture
 from webapp.comparisons.diffs.statistics import load_statistics
+from webapp.comparisons.diffs.spread import read_spread
 from webapp.comparisons.pages.rows import DiffPlace, read_rows
-from webapp.comparisons.serializers.described import StatisticsSerializer
+from webapp.comparisons.pages.spread import read_spread_view
+from webapp.comparisons.serializers.described import SpreadSerializer, StatisticsSerializer
 from webapp.core.errors import BadRequest, Conflict, Gone, NotFound
 
 if TYPE_CHECKING:
@@ -540,6 +542,26 @@ def test_a_page_in_two_lines_has_old_values_above_new_ones(folder: Path) -> None
         "ratio": 0.75,
     } | {name: 1.0 for name in ("at", "raw", "big")}
     assert "lines=two" in two.all_url
+
+
+def test_changed_rows_spread_over_the_values_of_a_column(folder: Path) -> None:
+    by_day = read_spread(folder, by="at")
+    assert (by_day.unit, len(by_day.values), by_day.others, by_day.total) == ("day", 50, 0, 50)
+    assert [value.value for value in by_day.values[:2]] == ["2020-01-01", "2020-01-02"]
+    by_name = read_spread(folder, by="name")
+    assert (by_name.unit, by_name.values[0].value, by_name.values[0].updated) == ("", "", 9)
+    assert sum(value.deleted for value in by_name.values) == 10
+    assert SpreadSerializer(by_day).data["values"][0] == {
+        "value": "2020-01-01", "inserted": 0, "deleted": 0, "updated": 1
+    }  # fmt: skip
+    for unknown in ("nothing", "raw", "ratio"):
+        with pytest.raises(BadRequest, match="can be counted"):
+            read_spread(folder, by=unknown)
+
+    view = read_spread_view(folder, keeps={"dataset": "/a/b"}, parameters={"by": "name"})
+    assert view is not None
+    assert (view.columns[0], view.fields, view.lines[0].parts[0].width) == ("id", [("dataset", "/a/b")], 240)
+    assert (read_spread_view(folder, keeps={}, parameters={}) or view).lines == []
 
 
 def test_a_picture_has_the_key_and_what_changed(folder: Path) -> None:

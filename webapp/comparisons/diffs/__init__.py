@@ -10,6 +10,7 @@ Modules:
     keyed: rows that are named by their key, and those like one of them.
     pictures: small pictures of rows, kept where somebody speaks of them.
     statistics: its column statistics.
+    spread: how the changed rows spread over the values of a column.
     exports: all of it, as a file.
     overlap: rows that stored diffs have in common.
     schema: what changed between two schemas, and who breaks by it.

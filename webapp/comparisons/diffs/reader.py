@@ -90,6 +90,15 @@ def count(path: Path, *, where: str, parameters: Sequence[Any]) -> int:
         return int(_ask(path, ask="count", where=where, parameters=parameters)["count"])
 
 
+def count_by(path: Path, *, value: str, most: int) -> list[dict[str, Any]]:
+    """Return how many lines have each value, SQL over the file: the most frequent ones, in all and by kind of change."""
+    with naming_damage():
+        counts = _ask(path, ask="count_by", value=value, most=most)["counts"]
+        return [
+            {"value": line["value"], **{name: int(line[name]) for name in ("total", *ROW_CHANGES)}} for line in counts
+        ]
+
+
 def export(path: Path, rows: RowExport) -> Iterator[bytes]:
     """Walk the whole diff as a file; what is wrong with it is raised now, or later ends it early."""
     shown, file = _locate(path)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlsplit
 
 from webapp.comparisons.diffs.statistics import Bucket, ColumnStatistics, Scope, load_statistics
 from webapp.comparisons.pages.columns import choose_columns
+from webapp.comparisons.pages.spread import SpreadView, read_spread_view
 from webapp.core.errors import AppError
 from webapp.core.numbers import read_count
 from webapp.core.templatetags.ui import number
@@ -111,6 +113,8 @@ class StatisticsTable:
     rows_after: int
     before_name: str
     after_name: str
+    spread: SpreadView | None
+    """How the changed rows spread over a column."""
 
 
 def read_statistics(
@@ -159,6 +163,7 @@ def read_statistics(
         rows_after=statistics.rows_after,
         before_name=before,
         after_name=after,
+        spread=read_spread_view(folder, keeps=dict(parse_qsl(urlsplit(url).query)), parameters=parameters),
     )
 
 

@@ -130,6 +130,25 @@ class RowsSerializer(NounSerializer):
     previous = serializers.CharField(allow_null=True, required=False)
 
 
+class SpreadValueSerializer(NounSerializer):
+    """How many rows changed that have one value."""
+
+    value = serializers.JSONField(allow_null=True)
+    inserted = serializers.IntegerField()
+    deleted = serializers.IntegerField()
+    updated = serializers.IntegerField()
+
+
+class SpreadSerializer(NounSerializer):
+    """How the changed rows spread over the values of a column: those that they have now, of removed rows what they had."""
+
+    column = serializers.CharField()
+    unit = serializers.ChoiceField(choices=["", "day", "month", "year"], help_text="of times; else empty")
+    values = SpreadValueSerializer(many=True)
+    others = serializers.IntegerField(help_text="changed rows with other values than these")
+    total = serializers.IntegerField()
+
+
 class StatisticsSerializer(NounSerializer):
     """Each column in numbers at both ends."""
 

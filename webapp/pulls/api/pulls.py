@@ -24,7 +24,8 @@ from webapp.comparisons.api.rows import (
 )
 from webapp.comparisons.diffs.rows import MAX_LIMIT
 from webapp.comparisons.diffs.schema import diff_artifact
-from webapp.comparisons.serializers.described import SchemaDiffSerializer
+from webapp.comparisons.diffs.spread import read_spread
+from webapp.comparisons.serializers.described import SchemaDiffSerializer, SpreadSerializer
 from webapp.core.api import ApiView
 from webapp.core.errors import NotFound
 from webapp.core.inputs import read_input
@@ -311,6 +312,25 @@ class PullRowsParquet(PullRowsExport):
     """GET `…/rows.parquet`."""
 
     kind = "parquet"
+
+
+class PullSpread(PullDatasetEndpoint):
+    """GET `…/datasets/{id}/spread`."""
+
+    @extend_schema(
+        operation_id="getPullSpread",
+        parameters=[OpenApiParameter("by", str, required=True, description="a column"), COMPARED],
+        responses={200: SpreadSerializer, **refusals(410)},
+    )
+    def get(self, request: Request, repo: str, number: int, dataset_id: int) -> Response:
+        """Return how the changed rows spread over the values of a column."""
+        row = self.find_row(repo, number, dataset_id)
+        shown = self.find_shown(row)
+        spread = read_spread(
+            find_folder(shown.comparison, path=row.path, reason=shown.reason), by=request.GET.get("by", "")
+        )
+        self.note("read_statistics", row)
+        return Response(SpreadSerializer(spread).data)
 
 
 class PullStatistics(PullDatasetEndpoint):
