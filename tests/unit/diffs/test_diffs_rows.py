@@ -39,8 +39,8 @@ from tests.factories import engine as tables
 from webapp.comparisons.diffs import numbers, reader, rows
 from webapp.comparisons.diffs.exports import export
 from webapp.comparisons.diffs.pictures import list_values, take_picture
-from webapp.comparisons.diffs.statistics import load_statistics
 from webapp.comparisons.diffs.spread import read_spread
+from webapp.comparisons.diffs.statistics import load_statistics
 from webapp.comparisons.pages.rows import DiffPlace, read_rows
 from webapp.comparisons.pages.spread import read_spread_view
 from webapp.comparisons.serializers.described import SpreadSerializer, StatisticsSerializer

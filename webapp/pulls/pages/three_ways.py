@@ -111,7 +111,7 @@ def _draw(three: ThreeWayRow, row: PullDataset) -> ThreeWayGroup:
         source.append(ThreeWayCell(value.source, ours, three.source is not None))
         target.append(ThreeWayCell(value.target, theirs, three.target is not None))
     ends = (
-        ("before", _say(three.base, None), base),
+        ("before", "", base),
         (row.pull.source, _say(three.source, three.base), source),
         (row.pull.target, _say(three.target, three.base), target),
     )
