@@ -7,7 +7,7 @@ Questions name a file by ``folder``, which it is shown, and ``name`` below that:
 ``{"types"}``; ``{"ask": "lines", "columns", "first", "last"}`` or ``"numbers"`` in the place of the last two, and ``{"ask":
 "slice", "start", "limit"}`` → ``{"lines"}``; ``{"ask": "numbers", "where", "parameters", "order", "first"}`` and
 ``{"ask": "export", ...}`` with the fields of RowExport → ``{"is_last"}`` and bytes, the next of which ``{"ask": "more"}``
-brings; ``{"ask": "count_by", "value", "most"}`` → ``{"counts"}``; ``{"ask": "count", "where", "parameters"}`` and ``{"ask": "count_common", "others", "keys"}`` → ``{"count"}``;
+brings; ``{"ask": "count_by", "value", "most"}`` and ``{"ask": "try_keys", "keys"}`` → ``{"counts"}``; ``{"ask": "count", "where", "parameters"}`` and ``{"ask": "count_common", "others", "keys"}`` → ``{"count"}``;
 ``{"ask": "find_common", "others", "keys", "numbers"}`` → ``{"numbers"}`` and ``{"ask": "pair_common", "others", "keys",
 "after", "most"}`` → ``{"pairs"}`` of numbers, where each of ``others`` is a folder and a name, for pairs only one. Or ``{"failure", "message"}`` with a ReadFailure.
 """
@@ -73,6 +73,8 @@ class ArtifactReader(Answering):
             return {"lines": read_slice(path, details["start"], details["limit"])}
         if ask == "count_by":
             return {"counts": self._rows.count_by(path, value=details["value"], most=details["most"])}
+        if ask == "try_keys":
+            return {"counts": self._rows.try_keys(path, details["keys"])}
         if ask == "count":
             return {"count": self._rows.count(path, where=details["where"], parameters=details["parameters"])}
         others = [_find(*place) for place in details["others"]]

@@ -80,6 +80,28 @@ class StoredRows:
         casts = ", ".join(f"CAST({kind} AS BIGINT) AS {kind}" for kind in _KINDS)
         return [encode_row(row) for row in to_rows(lines.project(f"value, total, {casts}").to_arrow_table())]
 
+    def try_keys(self, path: Path, keys: Sequence[Sequence[Sequence[str]]]) -> list[dict[str, int]]:
+        """Say of each key what it would make of removed and added rows.
+
+        A key is a list of pairs: SQL of a value before and after. `removed` and `added` count rows with equal keys beyond
+        the first, or with a NULL; `pairs` the keys that both kinds of rows have.
+        """
+        return [self._try_key(_source(path), key) for key in keys]
+
+    def _try_key(self, source: str, key: Sequence[Sequence[str]]) -> dict[str, int]:
+        before, after = (f"({', '.join(pair[side] for pair in key)})" for side in (0, 1))
+        lacks = [" OR ".join(f"{pair[side]} IS NULL" for pair in key) for side in (0, 1)]
+        self._database.execute(
+            f"WITH removed AS (SELECT {before} AS key, sum(copies) AS rows, bool_or({lacks[0]}) AS lacks FROM {source} "
+            "WHERE change = 'deleted' GROUP BY 1), "
+            f"added AS (SELECT {after} AS key, sum(copies) AS rows, bool_or({lacks[1]}) AS lacks FROM {source} "
+            "WHERE change = 'inserted' GROUP BY 1) "
+            "SELECT (SELECT count(*) FROM removed WHERE rows > 1 OR lacks), (SELECT count(*) FROM added WHERE rows > 1 OR "
+            "lacks), (SELECT count(*) FROM removed SEMI JOIN added USING (key))"
+        )
+        removed, added, pairs = self._database.fetchall()[0]
+        return {"removed": int(removed), "added": int(added), "pairs": int(pairs)}
+
     def count_common(self, path: Path, others: Sequence[Path], *, keys: int) -> int | None:
         """Return how many lines of a file have a key that all others have, too; None where that takes too much memory."""
         rows = self._join_common("count(*)", _source(path), others, keys)

@@ -38,6 +38,7 @@ from jobs.protocol import ExportedValue, RowExport
 from tests.factories import engine as tables
 from webapp.comparisons.diffs import numbers, reader, rows
 from webapp.comparisons.diffs.exports import export
+from webapp.comparisons.diffs.key_proposals import KeyProposal, propose_keys
 from webapp.comparisons.diffs.pictures import list_values, take_picture
 from webapp.comparisons.diffs.spread import read_spread
 from webapp.comparisons.diffs.statistics import load_statistics
@@ -576,3 +577,24 @@ def test_a_picture_has_the_key_and_what_changed(folder: Path) -> None:
     assert [value.state for value in list_values(picture)] == ["same", "same", "changed"]
     for key in ({"id": "4711"}, {"id": "x"}, {"name": "n1"}, {}, {"id": 1, "name": "n1"}):
         assert take_picture(folder, key=key, column=None) is None
+
+
+def test_a_key_is_proposed_that_tells_changed_rows_apart(tmp_path: Path) -> None:
+    table = tables.make_table(tmp_path, SCHEMA)
+    table.append(tables.arrow_rows(table, [line(number, name="x") for number in range(20)]))
+    old = tables.snapshot_of(table)
+    after = [line(n, name="x", ratio=n + 0.5 if n < 12 else n / 8) for n in range(2, 22)]
+    table.overwrite(tables.arrow_rows(table, after))
+    sides = tables.side(table, old), tables.side(table, tables.snapshot_of(table))
+    net = tables.diff(tmp_path, *sides)["folder"]
+    assert propose_keys(net) == [KeyProposal((name,), 10) for name in ("id", "at", "big")]
+
+    place = DiffPlace(url="/data", keeps={}, csv_url="", parquet_url="")
+    assert read_rows(net, parameters={}, place=place).propose_url == "/data?propose=key"
+    view = read_rows(net, parameters={"propose": "key"}, place=place)
+    assert view.proposed is not None
+    assert (view.proposed.rows, view.proposed.proposals[0].columns, view.proposed.problem) == (24, ("id",), "")
+    keyed = tables.diff(tmp_path, *sides, key=["id"])["folder"]
+    assert read_rows(keyed, parameters={"propose": "key"}, place=place).proposed is None
+    with pytest.raises(BadRequest, match="by a key already"):
+        propose_keys(keyed)

@@ -11,6 +11,7 @@ Modules:
     pictures: small pictures of rows, kept where somebody speaks of them.
     statistics: its column statistics.
     spread: how the changed rows spread over the values of a column.
+    key_proposals: keys that a dataset without one could have.
     exports: all of it, as a file.
     overlap: rows that stored diffs have in common.
     schema: what changed between two schemas, and who breaks by it.

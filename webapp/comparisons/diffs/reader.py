@@ -99,6 +99,16 @@ def count_by(path: Path, *, value: str, most: int) -> list[dict[str, Any]]:
         ]
 
 
+def try_keys(path: Path, keys: Sequence[Sequence[Sequence[str]]]) -> list[dict[str, int]]:
+    """Return of each key, as pairs of SQL before and after, how many removed and added rows it does not tell apart.
+
+    And under `pairs`, how many keys both have.
+    """
+    with naming_damage():
+        counts = _ask(path, ask="try_keys", keys=keys)["counts"]
+        return [{name: int(count[name]) for name in ("removed", "added", "pairs")} for count in counts]
+
+
 def export(path: Path, rows: RowExport) -> Iterator[bytes]:
     """Walk the whole diff as a file; what is wrong with it is raised now, or later ends it early."""
     shown, file = _locate(path)

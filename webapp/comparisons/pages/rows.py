@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 from webapp.comparisons.diffs import rows as stored
+from webapp.comparisons.diffs.key_proposals import KeyProposal, propose_keys
 from webapp.comparisons.diffs.keyed import VALUES
 from webapp.comparisons.diffs.pictures import list_values
 from webapp.comparisons.pages.blame import blame_url
@@ -183,6 +184,16 @@ class SoughtRow:
 
 
 @dataclass(frozen=True)
+class ProposedKeys:
+    """Keys that rows without one could have."""
+
+    proposals: list[KeyProposal]
+    rows: int
+    """In which they were looked for."""
+    problem: str
+
+
+@dataclass(frozen=True)
 class Alike:
     """That only rows are shown that are like a certain one."""
 
@@ -241,6 +252,9 @@ class RowsView:
     problem_title: str = ""
     sought: SoughtRow | None = None
     alike: Alike | None = None
+    propose_url: str = ""
+    """What looks for keys that the rows could have; empty where they have one."""
+    proposed: ProposedKeys | None = None
 
 
 def read_rows(folder: Path, *, parameters: Mapping[str, Any], place: DiffPlace) -> RowsView:
@@ -254,7 +268,16 @@ def read_rows(folder: Path, *, parameters: Mapping[str, Any], place: DiffPlace) 
         problem, title = error.detail, "No such row" if isinstance(error, NotFound) else "Not understood"
         page = stored.read_no_rows(folder)
     view = _RowsBuilder(place, page, query, problem, str(parameters.get("columns", ""))).build()
-    return replace(view, problem_title=title)
+    proposed = _propose(folder, page) if parameters.get("propose") == "key" and page.mode == "net" else None
+    return replace(view, problem_title=title, proposed=proposed)
+
+
+def _propose(folder: Path, page: stored.RowPage) -> ProposedKeys:
+    rows = int(page.summary.get("stored_rows", 0))
+    try:
+        return ProposedKeys(propose_keys(folder), rows, "")
+    except AppError as error:
+        return ProposedKeys([], rows, error.detail)
 
 
 def read_first_rows(folder: Path | None, *, place: DiffPlace) -> RowsView | None:
@@ -383,6 +406,7 @@ class _RowsBuilder:
             problem=self.problem,
             sought=self._describe_sought(),
             alike=self._describe_alike(),
+            propose_url=self._url(propose="key") if page.mode == "net" and page.total else "",
         )
 
     @property
