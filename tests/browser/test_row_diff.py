@@ -79,3 +79,22 @@ def test_the_row_of_an_anchor_is_seen(open_page: Callable[..., Page]) -> None:
     page = open_page(f"{DATA}&limit=100#row-60")
     expect(page.locator("#row-60")).to_be_in_viewport()
     assert page.locator("#row-60").evaluate(TOP_OF_ROW)
+
+
+def test_the_key_of_a_row_is_its_address_and_a_comment_there_has_a_preview(open_page: Callable[..., Page]) -> None:
+    page = open_page(f"{DATA}&change=updated&limit=25", who="olek")
+    page.locator("tr[data-key] th.key a").nth(20).click()
+    expect(page).to_have_url(re.compile("change=updated.*row="))
+    expect(page.locator("tr.sought")).to_be_focused()
+    page.keyboard.press("c")
+    page.keyboard.type("late")
+    page.keyboard.press("Control+a")
+    page.keyboard.press("Control+b")
+    preview = page.get_by_role("button", name="Preview")
+    preview.click()
+    expect(page.get_by_role("region", name="Preview").locator("strong")).to_have_text("late")
+    preview.click()
+    expect(page.locator("#remark-body")).to_have_value("**late**")
+    page.get_by_role("link", name="Rows like this one").click()
+    expect(page).to_have_url(re.compile("like="))
+    expect(page.get_by_text("Only rows that changed as")).to_be_visible()
