@@ -77,11 +77,11 @@ def _find(
         for (names, _), count in zip(candidates, counts, strict=True)
         if count["pairs"] and not count["removed"] and not count["added"]
     ]
-    known = {proposal.columns for proposal in proposals}
+    keys = {proposal.columns for proposal in proposals}
     # Columns beside a key of their own add nothing to it.
     least = [
         proposal
         for proposal in proposals
-        if len(proposal.columns) == 1 or not any((name,) in known for name in proposal.columns)
+        if len(proposal.columns) == 1 or not any((name,) in keys for name in proposal.columns)
     ]
     return tuple(sorted(least, key=lambda proposal: (-proposal.pairs, len(proposal.columns)))[:MOST])

@@ -50,8 +50,8 @@ def _choose(row: Row, column: str | None) -> Sequence[ValueDiff]:
     # What is spoken of comes first, then what changed; sorting leaves equals in their order.
     others.sort(key=lambda cell: (cell.column.name != column, cell.state != "changed"))
     are_all = row.change != "updated"
-    told = [cell for cell in others if are_all or cell.state == "changed" or cell.column.name == column]
-    return [*keys, *told][: max(MOST_CELLS, len(keys) + 1)]
+    chosen = [cell for cell in others if are_all or cell.state == "changed" or cell.column.name == column]
+    return [*keys, *chosen][: max(MOST_CELLS, len(keys) + 1)]
 
 
 def _keep(cell: ValueDiff) -> dict[str, Any]:

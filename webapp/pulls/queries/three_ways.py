@@ -44,9 +44,9 @@ def read_three_ways(row: PullDataset, *, after: int = 0, most: int = ROWS) -> Th
 
 
 def _compare(pairs: RowPairs) -> ThreeWays:
-    told = [name for ours, theirs in pairs.rows for name in (*_list_told(ours), *_list_told(theirs))]
-    known = dict.fromkeys(column.name for columns in pairs.columns for column in columns if not column.is_key)
-    columns = tuple(name for name in known if name in set(told))
+    changed = {name for ours, theirs in pairs.rows for name in (*_list_changed(ours), *_list_changed(theirs))}
+    names = dict.fromkeys(column.name for columns in pairs.columns for column in columns if not column.is_key)
+    columns = tuple(name for name in names if name in changed)
     rows = [
         compare_three_ways(
             key=ours.key,
@@ -61,6 +61,6 @@ def _compare(pairs: RowPairs) -> ThreeWays:
     return ThreeWays(pairs.key, columns, rows, pairs.after)
 
 
-def _list_told(row: Row) -> list[str]:
+def _list_changed(row: Row) -> list[str]:
     """Return the columns that a row of a diff is about."""
     return list(row.changed) if row.change == "updated" else [cell.column.name for cell in row.cells]

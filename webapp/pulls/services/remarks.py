@@ -112,8 +112,9 @@ def delete_comment(*, comment: Comment, by: Principal) -> None:
     with transaction.atomic():
         comment = _lock_comment(comment)
         comment.versions.all().delete()
-        gone = {"body": "", "picture": None}
-        Comment.objects.filter(pk=comment.pk).update(**gone, deleted_at=clock.now(), deleted_by=by.user_id)
+        Comment.objects.filter(pk=comment.pk).update(
+            body="", picture=None, deleted_at=clock.now(), deleted_by=by.user_id
+        )
         comment.body = ""
         _announce(comment, "deleted", by=by)
         record_pull_act(comment.pull, "delete_comment", by=by, comment=comment.pk)

@@ -62,9 +62,9 @@ def judge_dataset(
 
 
 def _check_verdict(row: PullDataset, verdict: str, reason: str, by: Principal) -> None:
-    known = (states.ACCEPTED, states.REJECTED, states.VIEWED, states.UNSEEN)
-    if verdict not in known:
-        raise InvalidInput(f"{verdict!r} is no verdict.", errors={"verdict": [f"One of {', '.join(known)}."]})
+    verdicts = (states.ACCEPTED, states.REJECTED, states.VIEWED, states.UNSEEN)
+    if verdict not in verdicts:
+        raise InvalidInput(f"{verdict!r} is no verdict.", errors={"verdict": [f"One of {', '.join(verdicts)}."]})
     if verdict == states.REJECTED and not reason.strip():
         raise InvalidInput("A rejection needs a reason.", errors={"reason": ["Say what is wrong with the data."]})
     check_body(reason)
