@@ -38,7 +38,7 @@ class SpreadValue:
 
 
 @dataclass(frozen=True)
-class Spread:
+class RowSpread:
     """How changed rows spread over the values of a column: that which a row has now, of a removed one that which it had."""
 
     column: str
@@ -51,7 +51,7 @@ class Spread:
     total: int
 
 
-def read_spread(folder: Path, *, by: str) -> Spread:
+def read_spread(folder: Path, *, by: str) -> RowSpread:
     """Count the changed rows by the values of a column.
 
     Raises:
@@ -86,7 +86,7 @@ def _write_value(artifact: Artifact, column: DiffColumn) -> str:
 
 
 @lru_cache(maxsize=256)
-def _read(rows: Path, _stamp: int, value: str, is_time: bool, column: str, total: int) -> Spread:
+def _read(rows: Path, _stamp: int, value: str, is_time: bool, column: str, total: int) -> RowSpread:
     """Count once; the file is named with its stamp, so that what is written anew is counted anew."""
     for unit in _UNITS if is_time else ("",):
         sql = f"CAST(date_trunc('{unit}', {value}) AS DATE)" if unit else value
@@ -97,4 +97,4 @@ def _read(rows: Path, _stamp: int, value: str, is_time: bool, column: str, total
     values = [SpreadValue(line["value"], line["inserted"], line["deleted"], line["updated"]) for line in shown]
     if is_time:
         values.sort(key=lambda value: (value.value is None, str(value.value)))
-    return Spread(column, unit, tuple(values), total - sum(value.total for value in values), total)
+    return RowSpread(column, unit, tuple(values), total - sum(value.total for value in values), total)

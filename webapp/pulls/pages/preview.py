@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Preview:
+class TextPreview:
     """A text, as its readers will see it."""
 
     body: str
@@ -25,11 +25,11 @@ class Preview:
     references: Mapping[str, str]
 
 
-def read_preview(principal: Principal, repository: str, number: int, parameters: Mapping[str, str]) -> Preview:
+def read_preview(principal: Principal, repository: str, number: int, parameters: Mapping[str, str]) -> TextPreview:
     """Return the text that somebody writes in a pull request, with its links as the writer sees them."""
     pull, body = queries.get_pull(principal, repository, number), parameters.get("body", "")
     try:
         check_body(body)
     except AppError as error:
-        return Preview("", error.detail, {})
-    return Preview(body, "", link_references(principal, pull.repository, [body], pull))
+        return TextPreview("", error.detail, {})
+    return TextPreview(body, "", link_references(principal, pull.repository, [body], pull))

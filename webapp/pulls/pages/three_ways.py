@@ -9,7 +9,7 @@ from webapp.comparisons.rules.row_keys import write_key
 from webapp.core.errors import AppError
 from webapp.core.numbers import read_count
 from webapp.pulls.queries.three_ways import read_three_ways
-from webapp.pulls.rules.three_ways import Side
+from webapp.pulls.rules.three_ways import Changer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -94,11 +94,11 @@ def read_three_ways_view(row: PullDataset, *, url: str, parameters: Mapping[str,
 
 
 _MARKS = {
-    Side.NOBODY: ("same", "same"),
-    Side.SOURCE: ("chg", "same"),
-    Side.TARGET: ("same", "chg"),
-    Side.ALIKE: ("chg", "chg"),
-    Side.CONFLICT: ("conflict", "conflict"),
+    Changer.NOBODY: ("same", "same"),
+    Changer.SOURCE: ("chg", "same"),
+    Changer.TARGET: ("same", "chg"),
+    Changer.ALIKE: ("chg", "chg"),
+    Changer.CONFLICT: ("conflict", "conflict"),
 }
 """How the values of the source and of the target are marked."""
 

@@ -11,7 +11,7 @@ Values = Mapping[str, Any]
 """A row by the names of its columns."""
 
 
-class Side(StrEnum):
+class Changer(StrEnum):
     """Who has changed a value."""
 
     NOBODY = "nobody"
@@ -31,7 +31,7 @@ class ThreeWayValue:
     base: Any
     source: Any
     target: Any
-    side: Side
+    side: Changer
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class ThreeWayRow:
     @property
     def conflicts(self) -> list[str]:
         """The columns in which they contradict each other; those that one has changed where the other removed the row."""
-        return [value.name for value in self.values if value.side == Side.CONFLICT]
+        return [value.name for value in self.values if value.side == Changer.CONFLICT]
 
 
 def compare_three_ways(
@@ -85,8 +85,8 @@ def compare_three_ways(
     return ThreeWayRow(key, base, source, target, tuple(values))
 
 
-def _judge(is_ours: bool, is_theirs: bool, ours: tuple[Any, Any], theirs: tuple[Any, Any]) -> Side:
+def _judge(is_ours: bool, is_theirs: bool, ours: tuple[Any, Any], theirs: tuple[Any, Any]) -> Changer:
     if is_ours and is_theirs:
         is_there = (ours[0] is None, theirs[0] is None)
-        return Side.ALIKE if is_there[0] == is_there[1] and ours[1] == theirs[1] else Side.CONFLICT
-    return Side.SOURCE if is_ours else Side.TARGET if is_theirs else Side.NOBODY
+        return Changer.ALIKE if is_there[0] == is_there[1] and ours[1] == theirs[1] else Changer.CONFLICT
+    return Changer.SOURCE if is_ours else Changer.TARGET if is_theirs else Changer.NOBODY

@@ -52,7 +52,7 @@ def add_comment(
         message = "A reply is where its thread is."
         raise InvalidInput(message, errors={"anchor": [message]})
     thread = _find_thread(pull, reply_to) if reply_to is not None else None
-    place = _check_anchor(pull, anchor, by) if anchor else _Place(None)
+    place = _check_anchor(pull, anchor, by) if anchor else _CommentPlace(None)
     with transaction.atomic():
         comment = Comment.objects.create(
             pull=pull,
@@ -222,7 +222,7 @@ def _list_files(pull: PullRequest) -> set[str]:
     return {file.path for file in queries.list_changes(pull).files}
 
 
-class _Place(NamedTuple):
+class _CommentPlace(NamedTuple):
     """What a comment is about, as it is stored."""
 
     anchor: dict[str, Any] | None
@@ -231,11 +231,11 @@ class _Place(NamedTuple):
     picture: dict[str, Any] | None = None
 
 
-def _check_anchor(pull: PullRequest, anchor: Mapping[str, Any], by: Principal) -> _Place:
+def _check_anchor(pull: PullRequest, anchor: Mapping[str, Any], by: Principal) -> _CommentPlace:
     if {"path", "line"} <= set(anchor) <= {"path", "line", "start_line", "side"}:
         place = _read_lines(anchor)
         if place is not None:
-            return _Place(place, find_lines(pull, place) or "")
+            return _CommentPlace(place, find_lines(pull, place) or "")
     if {"dataset"} <= set(anchor) <= {"dataset", "key", "column", "compared"}:
         number = read_count(str(anchor["dataset"]))
         rows = queries.list_dataset_rows(by, pull)
@@ -247,7 +247,7 @@ def _check_anchor(pull: PullRequest, anchor: Mapping[str, Any], by: Principal) -
             )
         place = {"dataset": row.path, "key": anchor.get("key"), "column": anchor.get("column")}
         picture = _take_picture(row, place, str(anchor.get("compared") or ""))
-        return _Place(place, row.after_id or "", picture)
+        return _CommentPlace(place, row.after_id or "", picture)
     raise InvalidInput(
         "The anchor is neither {path, line, start_line, side} nor {dataset, key, column, compared}.",
         errors={

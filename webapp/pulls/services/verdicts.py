@@ -47,8 +47,8 @@ def judge_dataset(
     own: dict[str, Any] = {"pull": pull, "reviewer_id": by.user_id, "path": row.path}
     with transaction.atomic():
         if verdict in (states.ACCEPTED, states.REJECTED):
-            given = {"verdict": verdict, "reason": reason.strip(), "transaction": now, "given_at": clock.now()}
-            DatasetVerdict.objects.update_or_create(**own, defaults=given)
+            fields = {"verdict": verdict, "reason": reason.strip(), "transaction": now, "given_at": clock.now()}
+            DatasetVerdict.objects.update_or_create(**own, defaults=fields)
             is_news = True
         else:
             is_news = bool(DatasetVerdict.objects.filter(**own).delete()[0])
