@@ -407,6 +407,7 @@ class _RowsBuilder:
             sought=self._describe_sought(),
             alike=self._describe_alike(),
             propose_url=self._url(propose="key") if page.mode == "net" and page.total else "",
+            proposed=None,
         )
 
     @property
