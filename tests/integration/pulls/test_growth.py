@@ -86,7 +86,7 @@ NOT_MEASURED = {
     "/api/v1/repositories/{repo}/webhooks/{number}/deliveries": "keeps the newest alone",
     **{
         f"/api/v1/repositories/{{repo}}/pulls/{{number}}/datasets/{{dataset_id}}/{name}": "reads stored rows"
-        for name in ("rows", "rows.csv", "rows.parquet", "schema", "statistics")
+        for name in ("rows", "rows.csv", "rows.parquet", "schema", "spread", "statistics", "three-ways")
     },
 }
 """What is read and has no costs here, and why they do not grow with an installation."""
