@@ -224,7 +224,13 @@ def walk_pull(stack: Stack) -> int:
     for part in ("commits", "files", "checks"):
         stack.call("GET", f"{here}/{part}")
     dataset = f"{here}/datasets/{rows['id']}"
-    for part in ("schema", "statistics", "rows?change=updated&column=amount&q=id=1&sort=-amount&limit=1"):
+    for part in (
+        "schema",
+        "statistics",
+        "spread?by=id",
+        "three-ways",
+        "rows?change=updated&column=amount&q=id=1&sort=-amount&limit=1",
+    ):
         stack.call("GET", f"{dataset}/{part}")
     for part in ("rows.csv", "rows.parquet"):
         assert stack.request("GET", f"{dataset}/{part}").status_code == 200

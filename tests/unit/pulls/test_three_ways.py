@@ -31,6 +31,10 @@ SOURCE = {1: (11, "a"), 2: (21, "b"), 4: (44, "d"), 5: (55, "e"), 6: (60, "f")}
 TARGET = {1: (12, "a"), 2: (20, "m"), 3: (33, "c"), 4: (44, "d"), 5: (50, "e"), 6: (61, "f")}
 
 
+def show(folder: Path | None) -> Any:
+    return SimpleNamespace(folder=folder, comparison="begun", before="a transaction")
+
+
 @pytest.fixture
 def both(readers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The stored diffs of both sides with what they began with."""
@@ -45,7 +49,7 @@ def both(readers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         states.THIS_BRANCH: tables.diff(tmp_path, base, source, key=["id"])["folder"],
         states.TARGET_SINCE: tables.diff(tmp_path, base, target, key=["id"])["folder"],
     }
-    monkeypatch.setattr(three_ways, "find_shown", lambda _row, name: SimpleNamespace(folder=folders[name]))
+    monkeypatch.setattr(three_ways, "find_shown", lambda _row, name: show(folders[name]))
 
 
 @pytest.mark.usefixtures("both")
@@ -89,7 +93,14 @@ def test_the_page_has_three_lines_for_each() -> None:
     ]
 
 
-def test_where_a_comparison_is_not_there_nobody_can_tell(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(three_ways, "find_shown", lambda _row, _name: SimpleNamespace(folder=None))
+def test_where_the_target_has_not_moved_no_row_is_changed_by_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = {states.THIS_BRANCH: show(None), states.TARGET_SINCE: SimpleNamespace(comparison=None)}
+    monkeypatch.setattr(three_ways, "find_shown", lambda _row, name: shown[name])
+    view = read_three_ways_view(ROW, url="/data?show=both", parameters={})
+    assert (view.problem, view.groups) == ("", [])
+
+
+def test_where_a_comparison_is_not_ready_nobody_can_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(three_ways, "find_shown", lambda _row, _name: show(None))
     assert read_three_ways(ROW) is None
     assert "takes a key" in read_three_ways_view(ROW, url="/data?show=both", parameters={}).problem

@@ -37,6 +37,8 @@ def read_three_ways(row: PullDataset, *, after: int = 0, most: int = ROWS) -> Th
     That takes both comparisons with what the branch stands on, with a key and all their rows.
     """
     source, target = find_shown(row, states.THIS_BRANCH), find_shown(row, states.TARGET_SINCE)
+    if source.comparison is not None and source.before is not None and target.comparison is None:
+        return ThreeWays((), (), [], None)  # the target has what the branch began with
     if source.folder is None or target.folder is None:
         return None
     pairs = read_pairs(source.folder, target.folder, after=after, most=most)
