@@ -25,6 +25,8 @@ function beginPreview() {
   const shown = Object.assign(document.createElement('div'), { className: 'md md--preview', tabIndex: 0 });
   shown.setAttribute('role', 'region');
   shown.setAttribute('aria-label', 'Preview');
+  // It may stand inside of what swaps itself and takes only its own part of an answer.
+  for (const name of ['hx-select', 'hx-indicator']) shown.setAttribute(name, 'unset');
   shown.style.minHeight = `${area.offsetHeight}px`;
   toggle().setAttribute('aria-pressed', 'true');
   area.after(shown);
