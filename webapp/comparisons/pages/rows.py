@@ -567,8 +567,8 @@ class _RowsBuilder:
 
     @cached_property
     def _row_url(self) -> str:
-        """The address of a row, up to its key."""
-        return f"{self._url(row='')}&row="
+        """The address of a row on this page, up to its key; short, since there are many."""
+        return f"?{self._url(row='').partition('?')[2]}&row="
 
     def _draw_lines(self, row: stored.Row, shown: list[DiffColumn], mark: str) -> list[DiffRow]:
         line = self._line(row, shown, mark)

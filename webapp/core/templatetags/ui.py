@@ -402,7 +402,7 @@ def _cell_html(cell: Any, link: str = "") -> str:
         content = _value_html(cell.before if cell.state == "deleted" else cell.after, LONG_TEXT)
     if link and cell.pin:
         # out of the tab order, too
-        content = f'<a href="{escape(link)}" tabindex="-1" title="Link to this row">{content}</a>'
+        content = f'<a href="{escape(link)}" tabindex="-1">{content}</a>'
     return f'<th scope="row"{attributes}>{content}</th>' if cell.pin else f"<td{attributes}>{content}</td>"
 
 
