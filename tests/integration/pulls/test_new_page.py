@@ -99,3 +99,17 @@ def read_title(answer: Any) -> str:
     field = next(tag for tag in re.findall(r"<input[^>]*>", page) if 'name="title"' in tag)
     value = re.search(r'value="([^"]*)"', field)
     return value[1] if value else ""
+
+
+@pytest.mark.parametrize("path", [".tributary/pull_request.md", "PULL_REQUEST.md"])
+def test_the_text_begins_with_the_template_of_the_target(
+    repository: Repository, page_client: Client, path: str
+) -> None:
+    address = "/r/shop/pulls/new?source=feature"
+    assert page_client.get(address).context["form"].initial["body"] == "With care."
+    repositories.a_commit(repository, {path: "## What\n\n## Why <b>\n"})
+    repositories.a_commit(repository, {path: "from the source\n"}, branch="feature", message="Take no part")
+
+    page = page_client.get(address)
+    assert page.context["form"].initial["body"] == "## What\n\n## Why <b>"
+    assert "## Why &lt;b&gt;</textarea>" in page.content.decode()

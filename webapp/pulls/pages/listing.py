@@ -21,6 +21,7 @@ from webapp.pulls.pages.code import FILES, ChangedFolder, FileView, group_files,
 from webapp.pulls.pages.conversation import frame
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.lists import ALL, PullFilter, list_pulls
+from webapp.pulls.queries.templates import read_template
 from webapp.pulls.rules.datasets import classify_datasets
 from webapp.pulls.rules.states import PullState
 from webapp.repositories import queries as repositories
@@ -183,7 +184,7 @@ def read_new(principal: Principal, *, repository: str, parameters: Mapping[str, 
         if source
         else None,
         suggested_title=_find_title(difference.commits),
-        suggested_body=difference.commits[0].body if len(difference.commits) == 1 else "",
+        suggested_body=_suggest_body(row, target, difference.commits),
         may_open=can_repository(principal, repository, "write"),
         recent=_list_recent(row, target) if not source and target in branches else [],
     )
@@ -193,6 +194,14 @@ def _find_title(commits: list[CommitInfo]) -> str:
     """Return the subject of the branch's first commit: later ones mend it, and merges only bring others' work."""
     own = [commit for commit in commits if len(commit.parents) < 2] or commits
     return own[-1].subject[:MOST_TITLE] if own else ""
+
+
+def _suggest_body(repository: Repository, target: str, commits: list[CommitInfo]) -> str:
+    """Return what a single commit says of itself, and the repository's own template below it."""
+    if not commits:
+        return ""
+    own = commits[0].body if len(commits) == 1 else ""
+    return "\n\n".join(filter(None, (own, read_template(repository, target))))
 
 
 def _list_recent(repository: Repository, target: str) -> list[RecentBranch]:

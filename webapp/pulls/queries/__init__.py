@@ -16,5 +16,6 @@ Modules:
     looked: what people saw when they last reviewed.
     timeline: events, reviews and comments in one order.
     sources: whether anything needs the source branch.
+    templates: the text that a repository proposes.
     reverts: what takes a pull request back.
 """
