@@ -21,7 +21,7 @@ from webapp.comparisons.rules.dataset_rules import ComparisonRules
 from webapp.comparisons.services import request_comparison
 from webapp.datasets.queries import list_deleted_branches
 from webapp.datasets.services import create_branch, delete_branch, open_transaction
-from webapp.pulls.models import PullDataset
+from webapp.pulls.models import PendingComment, PullDataset
 from webapp.pulls.services import add_comment, edit_comment, open_pull
 from webapp.repositories.services import add_webhook, report_status
 from webapp.sql.models import Query
@@ -58,6 +58,9 @@ BODIES: dict[str, Any] = {
     f"POST {PULL}/comments": {"body": "b"},
     f"PATCH {PULL}/comments/{{comment_id}}": {"resolved": True},
     f"POST {PULL}/suggestions": {"comments": [1]},
+    f"POST {PULL}/pending-comments": {"body": "b"},
+    f"POST {PULL}/reviewers": {"users": ["a-reader"]},
+    f"PATCH {PULL}/pending-comments/{{pending_id}}": {"body": "c"},
     f"POST {PULL}/reviews": {"verdict": "comment", "body": "b"},
     f"POST {PULL}/datasets/{{dataset_id}}/verdict": {"verdict": "accepted"},
     f"POST {DATASET}/upload": Upload(file=SimpleUploadedFile("rows.csv", b"id\n1\n")),
@@ -75,6 +78,8 @@ class World:
     secrets: dict[tuple[str, str], str] = field(default_factory=dict)
     own_token: dict[str, int] = field(default_factory=dict)
     """A token that each role may revoke."""
+    own_pending: dict[str, int] = field(default_factory=dict)
+    """A comment that each role keeps for its review."""
 
     def address(self, path: str) -> str:
         """An operation's path with its variables filled in."""
@@ -134,6 +139,9 @@ def make_world() -> World:
     for role, scope in itertools.product(ROLES, ("", *SCOPES)):
         repositories.a_branch(repository, f"of-{role}-{scope}")
         world.own_token[role] = create_token(user=users[role], name="to be revoked")[0].pk
+    for role, user in users.items():
+        world.own_pending[role] = PendingComment.objects.create(pull=pull, author=user, body="b").pk
+    world.values["pending_id"] = world.own_pending["reader"]
     return world
 
 

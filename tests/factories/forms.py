@@ -22,7 +22,7 @@ from webapp.core import clock
 from webapp.datasets.queries import get_dataset, list_deleted_branches, list_transactions
 from webapp.git.values import Change, Person
 from webapp.notices.rules.facts import Reason
-from webapp.pulls.models import Comment, Merge, PullRequest
+from webapp.pulls.models import Comment, Merge, PendingComment, PullRequest
 from webapp.pulls.queries.pulls import list_changes
 from webapp.pulls.queries.remarks import find_lines
 from webapp.pulls.services import refresh_pull
@@ -181,6 +181,12 @@ def list_pull_forms(world: World) -> Iterator[Form]:
     yield Form(f"{here}/comments/{{comment}}/edit", {"body": "Why that?"}, "edit_comment", pull)
     yield Form(f"{here}/comments/{{comment}}/delete", {}, "delete_comment", pull)
     yield Form(f"{here}/comments/{{comment}}/reply", {"body": "Because."}, "comment", pull)
+    yield Form(f"{here}/remark", {**line, "pending": "1"}, "pend_comment", pull)
+    yield Form(f"{here}/pending/{{pending}}/edit", {"body": "Why that?"}, "edit_pending_comment", pull)
+    yield Form(f"{here}/pending/{{pending}}/delete", {}, "delete_pending_comment", pull)
+    yield Form(f"{here}/pending/discard", {}, "discard_review", pull)
+    yield Form(f"{here}/reviewers", {"name": "a-reader"}, "ask_reviewers", pull)
+    yield Form(f"{here}/reviewers", {"user": "a-reader", "unask": "1"}, "unask_reviewers", pull)
     yield Form(f"{here}/suggestions", {}, "commit_files", "shop", prepare=suggest_change)
     seen = {"place": "notes.md", "content": "1"}
     yield Form(f"{here}/viewed", {**seen, "viewed": "1"}, "mark_viewed", pull)
@@ -247,7 +253,11 @@ def name_of(address: str) -> str:
 
 def send(form: Form) -> Any:
     client = Client()
-    address = form.address.format(comment=Comment.objects.order_by("pk").values_list("pk", flat=True).last() or 0)
+    newest = {
+        name: model.objects.order_by("pk").values_list("pk", flat=True).last() or 0
+        for name, model in (("comment", Comment), ("pending", PendingComment))
+    }
+    address = form.address.format(**newest)
     if form.verb != "sign_in":
         client.force_login(User.objects.get(username=form.by))
     return client.post(address + form.query, {**form.fields, **form.prepare()})

@@ -27,7 +27,7 @@ from webapp.core import clock
 from webapp.datasets.models import Dataset, DatasetBranch, Transaction
 from webapp.git.values import Change
 from webapp.notices.models import Notification
-from webapp.pulls.models import Comment, PullDataset, PullRequest, Review, TimelineEvent
+from webapp.pulls.models import Comment, PendingComment, PullDataset, PullRequest, Review, ReviewRequest, TimelineEvent
 from webapp.repositories import services
 from webapp.repositories.models import Publication, Repository
 from webapp.sql import models as sql
@@ -246,6 +246,8 @@ class Large:
             "its datasets": f"{pull}/datasets",
             "its timeline": f"{pull}/timeline",
             "its comments": f"{pull}/comments",
+            "its pending comments": f"{pull}/pending-comments",
+            "its reviewers": f"{pull}/reviewers",
             "its reviews": f"{pull}/reviews",
             "its checks": f"{pull}/checks",
             "deleted branches of a dataset": f"{dataset}/deleted-branches",
@@ -616,6 +618,11 @@ def _seed_pulls(
         Comment(pull=pull, author=users[1], body=f"Remark {number}", created_at=now - number * MINUTE)
         for pull, count in [(pulls[0], size.comments), *((pull, 1) for pull in pulls[1::4])]
         for number in range(count)
+    )
+    _write(ReviewRequest(pull=pull, user=users[0]) for pull in pulls[::5])
+    _write(
+        PendingComment(pull=pulls[0], author=users[0], body=f"Remark {number}")
+        for number in range(max(1, size.comments // 10))
     )
     return pulls
 

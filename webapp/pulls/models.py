@@ -210,6 +210,35 @@ class DatasetVerdict(models.Model):
         return f"{self.pull_id}: {self.path} {self.verdict} by {self.reviewer_id}"
 
 
+class ReviewRequest(models.Model):
+    """A person or a group is asked for a review. Whether they gave it is what their reviews since then say."""
+
+    pull = models.ForeignKey(PullRequest, on_delete=models.CASCADE, related_name="requests", db_constraint=False)
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.CASCADE, related_name="+", db_constraint=False
+    )
+    group = models.ForeignKey("auth.Group", null=True, on_delete=models.CASCADE, related_name="+", db_constraint=False)
+    asked_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+", db_constraint=False
+    )
+    asked_at = models.DateTimeField(default=clock.now)
+    """When last: a review before that is no answer."""
+
+    class Meta(TypedModelMeta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["pull", "user"], name="review_of_user_asked_once"),
+            models.UniqueConstraint(fields=["pull", "group"], name="review_of_group_asked_once"),
+            models.CheckConstraint(
+                condition=models.Q(user=None, group__isnull=False) | models.Q(user__isnull=False, group=None),
+                name="review_asked_of_one",
+            ),
+        ]
+        ordering: ClassVar = ["id"]
+
+    def __str__(self) -> str:
+        return f"{self.pull_id}: review asked of {self.user_id or self.group_id}"
+
+
 class Comment(models.Model):
     """A remark on the pull request, or on a line of code or a cell of data; or a reply to one, in its thread."""
 
@@ -224,6 +253,10 @@ class Comment(models.Model):
     """Of a row, what it looked like when it was written (`comparisons.diffs.pictures`), and by which comparison."""
     thread = models.ForeignKey("self", null=True, on_delete=models.CASCADE, related_name="replies", db_constraint=False)
     """The remark that this one replies to, which begins the thread; None where it begins one."""
+    review = models.ForeignKey(
+        Review, null=True, on_delete=models.SET_NULL, related_name="comments", db_constraint=False
+    )
+    """With which it was submitted; None of one that did not wait for a review."""
     resolved_at = models.DateTimeField(null=True)
     resolved_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
     created_at = models.DateTimeField(default=clock.now)
@@ -254,6 +287,36 @@ class CommentVersion(models.Model):
 
     def __str__(self) -> str:
         return f"comment {self.comment_id} until it was changed"
+
+
+class PendingComment(models.Model):
+    """A comment of a review that its author has not submitted yet.
+
+    It has a table of its own: whatever reads comments, of this release or of the one before, cannot show it to anybody.
+    All that somebody has of a pull request are their one pending review of it.
+    """
+
+    pull = models.ForeignKey(PullRequest, on_delete=models.CASCADE, related_name="pending", db_constraint=False)
+    author = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_constraint=False
+    )
+    body = models.TextField()
+    anchor = models.JSONField(null=True)
+    """As of a comment."""
+    quoted = models.TextField(blank=True)
+    """What stood there when it was written."""
+    picture = models.JSONField(null=True)
+    """As of a comment."""
+    thread = models.ForeignKey(Comment, null=True, on_delete=models.CASCADE, related_name="+", db_constraint=False)
+    """The comment that begins the thread which it replies to; None where it begins one."""
+    created_at = models.DateTimeField(default=clock.now)
+
+    class Meta(TypedModelMeta):
+        indexes: ClassVar = [models.Index(fields=["pull", "author"], name="pending_of_author")]
+        ordering: ClassVar = ["created_at", "id"]
+
+    def __str__(self) -> str:
+        return f"{self.pull_id}: pending comment {self.pk}"
 
 
 class Viewed(models.Model):

@@ -27,6 +27,7 @@ from webapp.pulls.queries.reverts import find_revert
 from webapp.pulls.queries.timeline import TimelineEntry
 from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.checks import CheckResult
+from webapp.pulls.rules.reviewers import ReviewerState
 from webapp.pulls.rules.states import MergeState, PullState
 
 
@@ -80,6 +81,12 @@ class EditCommentSerializer(ExactBody):
     resolved = Flag(required=False, help_text="whether its thread is dealt with; of a comment that begins one")
 
 
+class EditPendingSerializer(NullIsAbsent):
+    """Body of PATCH …/pending-comments/{id}."""
+
+    body = Text(trim_whitespace=False)
+
+
 class CommitSuggestionsSerializer(NullIsAbsent):
     """Body of POST …/suggestions."""
 
@@ -114,6 +121,13 @@ class NewDatasetVerdictSerializer(NullIsAbsent):
     expected_transaction = Text(
         required=False, allow_blank=True, help_text="of the source, that was looked at: 409 if there is another one now"
     )
+
+
+class ReviewersSerializer(NullIsAbsent):
+    """Body of POST …/reviewers: whose review is asked for."""
+
+    users = serializers.ListField(child=Text(), required=False)
+    groups = serializers.ListField(child=Text(), required=False)
 
 
 class NewPullBuildSerializer(NullIsAbsent):
@@ -196,6 +210,16 @@ class ReviewSerializer(NounSerializer):
         objections: dict[str, approvals.Objection] = self.context["ineligible"]
         objection = objections.get(review.reviewer.username)
         return objection.words if objection else None
+
+
+class ReviewerSerializer(NounSerializer):
+    """A person or a group that reviewed, or is asked to."""
+
+    name = serializers.CharField()
+    is_group = serializers.BooleanField()
+    state = serializers.ChoiceField(source="state.value", choices=[state.value for state in ReviewerState])
+    asked_at = serializers.DateTimeField(allow_null=True, help_text="null for who reviewed unasked")
+    asked_by = serializers.CharField(allow_blank=True)
 
 
 class BuildStateSerializer(NounSerializer):
@@ -349,6 +373,9 @@ class CommentSerializer(NounSerializer):
     picture = serializers.SerializerMethodField(
         help_text="null where it is about no row that had changed, and of datasets that the reader may not see"
     )
+    review = serializers.IntegerField(
+        source="review_id", allow_null=True, help_text="the review with which it was submitted"
+    )
     resolved = serializers.SerializerMethodField()
     edited_at = serializers.DateTimeField(allow_null=True)
     deleted_at = serializers.DateTimeField(allow_null=True, help_text="when its text was taken away")
@@ -362,6 +389,18 @@ class CommentSerializer(NounSerializer):
     def get_resolved(self, comment: Comment) -> bool:
         """Return whether its thread is said to be dealt with."""
         return comment.resolved_at is not None
+
+
+class PendingCommentSerializer(NounSerializer):
+    """A comment of one's own review that is not submitted."""
+
+    id = serializers.IntegerField()
+    body = serializers.CharField()
+    anchor = serializers.DictField(
+        allow_null=True, help_text="{path, line, start_line, side} or {dataset, key, column}"
+    )
+    reply_to = serializers.IntegerField(source="thread_id", allow_null=True, help_text="as of a comment")
+    created_at = serializers.DateTimeField()
 
 
 class CommentVersionSerializer(NounSerializer):

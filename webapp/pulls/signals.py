@@ -6,10 +6,10 @@ comment_written = Signal()
 """comment: Comment, before: str (what it said until now; empty for a new one), by: Principal."""
 
 review_given = Signal()
-"""review: Review, by: Principal."""
+"""review: Review, comments: Sequence[Comment] (those that waited for it), by: Principal."""
 
 reviewers_asked = Signal()
-"""pull: PullRequest, users: Collection[int] (ids of those who were not asked yet), by: Principal."""
+"""pull: PullRequest, users: Collection[int] (ids of those whose review is asked for, or asked for again), by: Principal."""
 
 event_recorded = Signal()
 """event: TimelineEvent."""

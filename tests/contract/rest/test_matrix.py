@@ -72,6 +72,10 @@ NEEDED_ROLE = {
     f"DELETE {DATASET}/watch": "reader",
     f"POST {PULL}/comments": "reader",
     f"POST {PULL}/suggestions": "writer",
+    f"POST {PULL}/pending-comments": "reader",
+    f"DELETE {PULL}/pending-comments": "reader",
+    f"PATCH {PULL}/pending-comments/{{pending_id}}": "reader",
+    f"DELETE {PULL}/pending-comments/{{pending_id}}": "reader",
     f"POST {PULL}/reviews": "reader",
     f"POST {PULL}/datasets/{{dataset_id}}/verdict": "reader",
     f"POST {DATASET}/blame": "reader",
@@ -114,6 +118,8 @@ WRITTEN_BY_READERS = {
     "/datasets/{dataset_id}/watch",
     f"{PULL_PAGE}/viewed",
     f"{PULL_PAGE}/comments/{{comment_id}}/reply",
+    f"{PULL_PAGE}/pending/{{pending_id}}/delete",
+    f"{PULL_PAGE}/pending/discard",
     f"{PULL_PAGE}/compare-again",
     "/datasets/{dataset_id}/compare/again",
     "/datasets/{dataset_id}/blame/again",
@@ -160,7 +166,8 @@ def test_rest_obeys_role_and_scope(world: World) -> None:
         operation = f"{method} {path}"
         if operation in BY_PASSWORD_OR_SESSION:
             continue
-        world.values |= {"token_id": world.own_token[role], "own_branch": f"of-{role}-{scope}"}
+        own = {"token_id": world.own_token[role], "pending_id": world.own_pending[role]}
+        world.values |= {**own, "own_branch": f"of-{role}-{scope}"}
         answer = call(client, method, path, world, world.bearer(role, scope), BODIES.get(operation))
         is_allowed = answer.status_code not in (401, 403, 404) or is_not_compared(answer)
         if is_allowed != is_enough(operation, method, role, scope):

@@ -243,6 +243,16 @@ def walk_pull(stack: Stack) -> int:
     stack.call("PATCH", at, json={"resolved": True})
     stack.call("GET", at)
     stack.call("DELETE", f"{here}/comments/{reply['id']}", expect=204)
+    [asked] = stack.call("POST", f"{here}/reviewers", json={"users": ["mira"]})["results"]
+    assert (asked["name"], asked["state"]) == ("mira", "asked")
+    stack.call("GET", f"{here}/reviewers")
+    stack.call("DELETE", f"{here}/reviewers?user=mira", expect=204)
+    pending = f"{here}/pending-comments"
+    comment = stack.call("POST", pending, json={"body": "Later.", "anchor": anchor}, expect=201)
+    stack.call("PATCH", f"{pending}/{comment['id']}", json={"body": "Hm."})
+    assert [comment["body"] for comment in stack.call("GET", pending)["results"]] == ["Hm."]
+    stack.call("DELETE", f"{pending}/{comment['id']}", expect=204)
+    stack.call("DELETE", pending, expect=204)
     number: int = made["number"]
     return number
 

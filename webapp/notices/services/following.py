@@ -22,7 +22,7 @@ from webapp.pulls.rules.states import PullState
 from webapp.repositories import queries as repositories
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from webapp.builds.models import Build
     from webapp.core.principals import Principal
@@ -41,9 +41,16 @@ def follow_comment(*, comment: Comment, before: str, by: Principal, **_: Any) ->
     _tell_of(comment.pull, facts.COMMENT, to, by, comment=comment)
 
 
-def follow_review(*, review: Review, by: Principal, **_: Any) -> None:
-    """Tell the author of a pull request of a review, and whom it names."""
-    to = {Reason.MENTIONED: list_mentioned(review.body), Reason.REVIEWED: [review.pull.author_id]}
+def follow_review(*, review: Review, comments: Sequence[Comment], by: Principal, **_: Any) -> None:
+    """Tell the author of a pull request of a review, and whom it and its comments concern: each once of all of it."""
+    text = "\n\n".join([review.body, *(comment.body for comment in comments)])
+    to: dict[Reason, Collection[int]] = {
+        Reason.MENTIONED: list_mentioned(text),
+        Reason.REVIEWED: [review.pull.author_id],
+    }
+    if comments:
+        answered = [user for comment in comments for user in list_in_thread(comment)]
+        to |= {Reason.REPLIED: answered, Reason.TOOK_PART: list_taking_part(review.pull)}
     _tell_of(review.pull, facts.REVIEW, to, by, review=review)
 
 

@@ -96,9 +96,11 @@ def _write(notification: Notification) -> EmailMultiAlternatives:
 
 def _find_text(notification: Notification) -> str:
     """Return what somebody wrote; where in the rows it stands is not said, only on the page."""
-    for written in (notification.comment, notification.review):
-        if written is not None:
-            return written.body
+    if notification.comment is not None:
+        return notification.comment.body
+    if notification.review is not None:
+        comments = notification.review.comments.filter(deleted_at=None).values_list("body", flat=True)
+        return "\n\n".join(filter(None, [notification.review.body, *comments]))
     return notification.pull.body if notification.pull is not None and notification.fact == facts.OPENED else ""
 
 

@@ -36,6 +36,8 @@ from webapp.pulls import serializers, services
 from webapp.pulls.queries import named, threads, timeline
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.lists import PullFilter, list_pulls
+from webapp.pulls.queries.pending import get_pending, list_pending
+from webapp.pulls.queries.reviewers import list_reviewers
 from webapp.pulls.queries.three_ways import read_three_ways
 from webapp.pulls.queries.verdicts import list_verdicts
 from webapp.repositories import queries as repositories
@@ -56,6 +58,10 @@ COMPARED = OpenApiParameter(
     "before: with what was there before the pull request that this one reverts; "
     "seen: with what the reader's last review saw; default: inputs where it is built, else base",
 )
+
+
+ASKED_USER = OpenApiParameter("user", str, many=True, description="name of a person who is asked")
+ASKED_GROUP = OpenApiParameter("group", str, many=True, description="name of a group that is asked")
 
 
 class PullEndpoint(ApiView):
@@ -411,6 +417,59 @@ class PullComment(PullEndpoint):
         return Response(serializers.CommentDetailSerializer(comment, context=context).data)
 
 
+class PullPendingComments(PullEndpoint):
+    """GET, POST and DELETE `…/pending-comments`."""
+
+    @extend_schema(operation_id="listPullPendingComments", responses=serializers.PendingCommentSerializer(many=True))
+    def get(self, request: Request, repo: str, number: int) -> Response:
+        """List the comments of your review that is not submitted, oldest first. Nobody else sees them."""
+        comments = list_pending(self.principal, self.find(repo, number))
+        return Response(paginate(request._request, comments, serializers.PendingCommentSerializer))
+
+    @extend_schema(
+        operation_id="addPullPendingComment",
+        request=serializers.NewCommentSerializer,
+        responses={201: serializers.PendingCommentSerializer, **refusals(409)},
+    )
+    def post(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002
+        """Add a comment to your review; the next verdict that you give submits it."""
+        comment = services.add_pending(
+            pull=self.find(repo, number), by=self.principal, **read_input(serializers.NewCommentSerializer, self.body)
+        )
+        return Response(serializers.PendingCommentSerializer(comment).data, status=201)
+
+    @extend_schema(operation_id="discardPullPendingComments", responses={204: None})
+    def delete(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002
+        """Throw your review away that is not submitted."""
+        services.discard_review(pull=self.find(repo, number), by=self.principal)
+        return Response(status=204)
+
+
+class PullPendingComment(PullEndpoint):
+    """PATCH and DELETE `…/pending-comments/{pending_id}`."""
+
+    @extend_schema(
+        operation_id="editPullPendingComment",
+        request=serializers.EditPendingSerializer,
+        responses={200: serializers.PendingCommentSerializer, **refusals(409)},
+    )
+    def patch(self, request: Request, repo: str, number: int, pending_id: int) -> Response:  # noqa: ARG002
+        """Change what it says."""
+        comment = get_pending(self.principal, self.find(repo, number), pending_id)
+        services.edit_pending(
+            comment=comment, by=self.principal, **read_input(serializers.EditPendingSerializer, self.body)
+        )
+        return Response(serializers.PendingCommentSerializer(comment).data)
+
+    @extend_schema(operation_id="deletePullPendingComment", responses={204: None})
+    def delete(self, request: Request, repo: str, number: int, pending_id: int) -> Response:  # noqa: ARG002
+        """Take it out of your review."""
+        services.delete_pending(
+            comment=get_pending(self.principal, self.find(repo, number), pending_id), by=self.principal
+        )
+        return Response(status=204)
+
+
 class PullReviews(PullEndpoint):
     """GET and POST `…/reviews`."""
 
@@ -428,7 +487,7 @@ class PullReviews(PullEndpoint):
         responses={201: serializers.ReviewSerializer},
     )
     def post(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002
-        """Approve, reject or comment."""
+        """Approve, reject or comment; what you have pending is submitted with it."""
         pull = self.find(repo, number)
         review = services.add_review(
             pull=pull, by=self.principal, **read_input(serializers.NewReviewSerializer, self.body)
@@ -438,6 +497,38 @@ class PullReviews(PullEndpoint):
 
 def _find_ineligible(pull: PullRequest) -> dict[str, Any]:
     return {"ineligible": queries.list_objections(pull)}
+
+
+class PullReviewers(PullEndpoint):
+    """GET, POST and DELETE `…/reviewers`."""
+
+    @extend_schema(operation_id="listPullReviewers", responses=serializers.ReviewerSerializer(many=True))
+    def get(self, request: Request, repo: str, number: int) -> Response:
+        """List who reviewed and who is asked to, with where they stand."""
+        return self._list(request, self.find(repo, number))
+
+    @extend_schema(
+        operation_id="askPullReviewers",
+        request=serializers.ReviewersSerializer,
+        responses={200: serializers.ReviewerSerializer(many=True), **refusals(409)},
+    )
+    def post(self, request: Request, repo: str, number: int) -> Response:
+        """Ask people and groups for a review, or again who answered since they were asked."""
+        pull = self.find(repo, number)
+        services.ask_reviewers(pull=pull, by=self.principal, **read_input(serializers.ReviewersSerializer, self.body))
+        return self._list(request, pull)
+
+    @extend_schema(operation_id="unaskPullReviewers", parameters=[ASKED_USER, ASKED_GROUP], responses={204: None})
+    def delete(self, request: Request, repo: str, number: int) -> Response:
+        """Ask somebody for a review no more."""
+        names = {"users": request.GET.getlist("user"), "groups": request.GET.getlist("group")}
+        services.unask_reviewers(pull=self.find(repo, number), by=self.principal, **names)
+        return Response(status=204)
+
+    @staticmethod
+    def _list(request: Request, pull: PullRequest) -> Response:
+        reviewers = list_reviewers(pull, uncounted=queries.list_objections(pull))
+        return Response(paginate(request._request, reviewers, serializers.ReviewerSerializer))
 
 
 class PullBuilds(PullEndpoint):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -13,10 +13,13 @@ from webapp.core.numbers import read_count
 from webapp.pulls.pages.head import Loaded, PullHead, load, load_all_of, read_head
 from webapp.pulls.pages.merge_box import MergeBox, describe_merge
 from webapp.pulls.pages.references import link_references, texts_of
-from webapp.pulls.pages.timeline import ConversationEntry, Mark, read_timeline, sum_up
+from webapp.pulls.pages.timeline import Anchor, ConversationEntry, Mark, describe_anchor, read_timeline, sum_up
 from webapp.pulls.queries import pulls as queries
-from webapp.pulls.queries.remarks import Remark, RemarkReader
-from webapp.pulls.rules import states
+from webapp.pulls.queries.remarks import Remark, RemarkReader, make_remark
+from webapp.pulls.queries.reviewers import OfferedNames, list_reviewers, may_ask, offer_reviewers
+from webapp.pulls.rules import approvals, states
+from webapp.pulls.rules.reviewers import ReviewerState
+from webapp.pulls.rules.states import PullState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -36,6 +39,10 @@ class Reviewer:
     name: str
     kind: str
     word: str
+    is_group: bool = False
+    is_asked: bool = False
+    is_answered: bool = True
+    """Whether asking again asks for something new."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +67,26 @@ class DatasetGroup:
 
 
 @dataclass(frozen=True)
+class PendingEntry:
+    """A comment of the reader's review that they have not submitted."""
+
+    remark: Remark
+    anchor: Anchor | None
+    """What it is about; None where that is all of the pull request."""
+    reply_to: str
+    """Whose comment it answers; empty where it begins a thread."""
+
+
+@dataclass(frozen=True)
+class OwnReview:
+    """What a form for a comment needs to know of its reader's review."""
+
+    is_open: bool
+    """Whether the pull request takes one."""
+    pending: int
+
+
+@dataclass(frozen=True)
 class ConversationPage:
     """Context of the Conversation tab."""
 
@@ -76,8 +103,12 @@ class ConversationPage:
     later_url: str
     news_url: str
     """Where the page asks for what comes after its newest entry."""
+    pending: list[PendingEntry]
+    """What waits for the reader's own review."""
     merge: MergeBox
     reviewers: list[Reviewer]
+    offered: OfferedNames | None
+    """Whose review the reader may ask for; None where they may not."""
     groups: list[DatasetGroup]
     checks: list[CheckResult]
     rules: list[str]
@@ -94,6 +125,7 @@ class News:
     """In threads that the page shows."""
     news_url: str
     references: Mapping[str, str]
+    head: OwnReview
 
 
 def frame(name: str) -> dict[str, Any]:
@@ -107,7 +139,9 @@ def read_conversation(
     """Return what the Conversation tab shows; `before` counts entries from the beginning, so that its addresses last."""
     loaded = load(principal, repository, number)
     head = read_head(principal, loaded)
-    timeline = read_timeline(loaded, RemarkReader.of(principal, loaded.pull))
+    reader = RemarkReader.of(principal, loaded.pull)
+    timeline = read_timeline(loaded, replace(reader, pending=()))  # they have a box of their own
+    pending = _list_pending(loaded, reader)
     opened, *entries = timeline.entries
     end = min(len(entries) if before is None else before, len(entries))
     start = max(0, end - ENTRIES)
@@ -122,12 +156,14 @@ def read_conversation(
         earlier_url=f"{head.url}?before={start}",
         later_url=f"{head.url}?before={end + ENTRIES}" if end + ENTRIES < len(entries) else head.url,
         news_url=_find_news_url(loaded.pull, after=len(timeline.entries), seen=timeline.seen),
+        pending=pending,
         merge=describe_merge(loaded, head),
         reviewers=_list_reviewers(loaded),
+        offered=offer_reviewers(principal, loaded.pull) if head.is_open and may_ask(principal, loaded.pull) else None,
         groups=_group_datasets(loaded),
         checks=queries.list_checks(loaded.pull),
         rules=_list_rules(loaded),
-        references=_link(principal, loaded.pull, shown),
+        references=_link(principal, loaded.pull, shown, texts_of(entry.remark for entry in pending)),
     )
 
 
@@ -145,7 +181,8 @@ def read_news(principal: Principal, repository: str, number: int, *, after: int,
     pull = queries.get_pull(principal, repository, number)
     if seen == sum_up(pull):
         return None
-    timeline = read_timeline(load_all_of(principal, pull), RemarkReader.of(principal, pull))
+    reader = RemarkReader.of(principal, pull)
+    timeline = read_timeline(load_all_of(principal, pull), replace(reader, pending=()))
     end = min(after + ENTRIES, len(timeline.entries))
     shown = timeline.entries[:1] + timeline.entries[1:after][-ENTRIES:]
     newest = read_count(seen.rpartition("-")[2]) if seen else None
@@ -153,7 +190,19 @@ def read_news(principal: Principal, repository: str, number: int, *, after: int,
     seen = timeline.seen if end == len(timeline.entries) else ""  # there are more, whatever comes meanwhile
     entries = timeline.entries[after:end]
     references = _link(principal, pull, entries, texts_of(replies))
-    return News(entries, replies, _find_news_url(pull, after=end, seen=seen), references)
+    own = OwnReview(pull.state == PullState.OPEN, len(reader.pending))
+    return News(entries, replies, _find_news_url(pull, after=end, seen=seen), references, own)
+
+
+def _list_pending(loaded: Loaded, reader: RemarkReader) -> list[PendingEntry]:
+    return [
+        PendingEntry(
+            remark=make_remark(comment, reader),
+            anchor=describe_anchor(loaded, (comment.thread or comment).anchor or {}),
+            reply_to=comment.thread.author.username if comment.thread else "",
+        )
+        for comment in reader.pending
+    ]
 
 
 def _link(
@@ -175,27 +224,36 @@ def _find_news_url(pull: PullRequest, *, after: int, seen: str) -> str:
     return f"{reverse('pull-news', args=[pull.repository.name, pull.number])}?{query}"
 
 
+_WORDS = {
+    ReviewerState.ASKED: ("wait", "asked"),
+    ReviewerState.APPROVED: ("ok", "approved"),
+    ReviewerState.REJECTED: ("bad", "asked for changes"),
+    ReviewerState.COMMENTED: ("open", "commented"),
+    ReviewerState.VOID: ("void", "approval void"),
+    ReviewerState.UNCOUNTED: ("void", "does not count"),
+}
+
+
 def _list_reviewers(loaded: Loaded) -> list[Reviewer]:
-    words = {
-        states.APPROVE: ("ok", "approved"),
-        states.REJECT: ("bad", "asked for changes"),
-        states.COMMENT: ("open", "commented"),
-    }
-    reviewers: dict[str, Reviewer] = {}
-    for fact in loaded.facts.reviews:
-        if fact.void:
-            reviewers[fact.reviewer] = Reviewer(fact.reviewer, "void", "approval void")
-        elif fact.verdict == states.APPROVE and fact.reviewer in loaded.facts.ineligible:
-            reviewers[fact.reviewer] = Reviewer(fact.reviewer, "void", "does not count")
-        elif fact.verdict != states.COMMENT or fact.reviewer not in reviewers:
-            kind, word = words.get(fact.verdict, ("open", fact.verdict))
-            reviewers[fact.reviewer] = Reviewer(fact.reviewer, kind, word)
-    required = [
-        Reviewer(group, "warn", "required")
-        for group, members in sorted(loaded.facts.protection.groups.items())
-        if not any(reviewers.get(name, Reviewer("", "", "")).kind == "ok" for name in members)
+    facts = loaded.facts
+    reviewers = [
+        Reviewer(
+            standing.name,
+            *_WORDS[standing.state],
+            is_group=standing.is_group,
+            is_asked=standing.asked_at is not None,
+            is_answered=standing.state.is_answered,
+        )
+        for standing in list_reviewers(loaded.pull, uncounted=facts.ineligible)
     ]
-    return [*reviewers.values(), *required]
+    listed = {reviewer.name for reviewer in reviewers if reviewer.is_group}
+    approving = approvals.list_approving(facts)
+    required = [
+        Reviewer(group, "warn", "required", is_group=True)
+        for group, members in sorted(facts.protection.groups.items())
+        if group not in listed and not approving & members
+    ]
+    return [*reviewers, *required]
 
 
 def _group_datasets(loaded: Loaded) -> list[DatasetGroup]:

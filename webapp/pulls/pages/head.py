@@ -15,6 +15,7 @@ from webapp.core.words import counted
 from webapp.pulls.pages import counts
 from webapp.pulls.pages.lines import word_build
 from webapp.pulls.queries import pulls as queries
+from webapp.pulls.queries.pending import list_pending
 from webapp.pulls.queries.reverts import find_revert
 from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.states import PullState
@@ -93,6 +94,8 @@ class PullHead:
     may_update: bool
     """Whether the reader may move the source branch."""
     may_maintain: bool
+    pending: int
+    """How many comments wait for the reader's own review."""
     may_approve: bool
     approve_note: str
     """Why the reader's approval would not count; empty where it does."""
@@ -212,6 +215,7 @@ def read_head(principal: Principal, loaded: Loaded) -> PullHead:
         may_write=may_write,
         may_update=can_move_branch(principal, pull.repository, pull.source),
         may_maintain=may_maintain,
+        pending=list_pending(principal, pull).count(),
         may_approve=not approve_note,
         approve_note=approve_note,
         edit_url=reverse("pull-edit", args=[name, pull.number]),

@@ -14,6 +14,7 @@ from webapp.builds.rules.states import BuildState
 from webapp.comparisons.pages.rows import DiffTable, draw_picture
 from webapp.comparisons.rules.row_keys import write_key
 from webapp.core.templatetags.ui import duration
+from webapp.core.words import counted
 from webapp.pulls.models import Comment, Review, TimelineEvent
 from webapp.pulls.pages.head import Loaded
 from webapp.pulls.pages.lines import word_build
@@ -131,7 +132,7 @@ def read_timeline(loaded: Loaded, reader: RemarkReader) -> Timeline:
     """Return all that has happened, with what this reader may do about what people wrote."""
     pull = loaded.pull
     events, threads = list(pull.events.all()), list(list_threads(pull))
-    reviews = list(pull.reviews.select_related("reviewer"))
+    reviews = list(pull.reviews.select_related("reviewer").annotate(comment_count=Count("comments")))
     shas = [commit["sha"] for event in events for commit in event.data.get("commits", ())]
     published = publications_of_commits(pull.repository, shas, branch=pull.source)
     entries = [
@@ -155,7 +156,7 @@ def read_timeline(loaded: Loaded, reader: RemarkReader) -> Timeline:
     ]
     entries += _describe_beginning(loaded, shas)
     entries += [_describe_thread(loaded, thread, reader) for thread in threads]
-    entries += [_describe_review(loaded, review) for review in reviews]
+    entries += [_describe_review(loaded, review, review.comment_count) for review in reviews]
     ordered = sorted(entries, key=lambda entry: (entry.id != "opened", entry.at, _FIRST.get(entry.id, len(_FIRST))))
     numbers = [comment.pk for thread in threads for comment in (thread, *thread.replies.all())]
     seen = _write_seen(len(events), len(reviews), len(numbers), max(numbers, default=0))
@@ -260,12 +261,14 @@ def describe_anchor(loaded: Loaded, anchor: dict[str, Any], picture: Mapping[str
     return None
 
 
-def _describe_review(loaded: Loaded, review: Review) -> ConversationEntry:
+def _describe_review(loaded: Loaded, review: Review, comments: int) -> ConversationEntry:
     labels = (Mark("Void now", "bad"),) if review.voided_at else ()
     stands = review.verdict == states.APPROVE and not review.voided_at
     objection = loaded.facts.ineligible.get(review.reviewer.username) if stands else None
     if objection:
         labels = (Mark("Does not count", "bad"),)
+    if comments:
+        labels = (Mark(counted(comments, "comment")), *labels)
     words = {states.APPROVE: "approved", states.REJECT: "asked for changes to", states.COMMENT: "reviewed"}
     badge = {states.APPROVE: "ok", states.REJECT: "bad"}.get(review.verdict, "") if not review.voided_at else ""
     seen = review.seen or {}
@@ -301,6 +304,10 @@ _PLAIN: dict[str, tuple[str, str, str]] = {
     "closed": ("git-pull-request-closed", "bad", "closed this pull request"),
     "reopened": ("git-pull-request", "ok", "opened it again"),
 }
+_CHANGED = {
+    "retitled": ("pencil", "changed the title from “{before}” to “{after}”"),
+    "retargeted": ("git-branch", "changed the target from {before} to {after}"),
+}
 
 
 def _describe_event(pull: PullRequest, event: TimelineEvent, published: Any) -> ConversationEntry:
@@ -321,14 +328,13 @@ def _describe_event(pull: PullRequest, event: TimelineEvent, published: Any) -> 
     if event.kind == "target_moved":
         text = f"{data.get('branch', pull.target)} moved from {str(data.get('before'))[:7]} to {str(data.get('after'))[:7]}"
         return replace(entry, icon="history", badge="warn", text=text)
-    if event.kind == "retitled":
-        return replace(
-            entry, icon="pencil", text=f"changed the title from “{data.get('before')}” to “{data.get('after')}”"
-        )
-    if event.kind == "retargeted":
-        return replace(
-            entry, icon="git-branch", text=f"changed the target from {data.get('before')} to {data.get('after')}"
-        )
+    if event.kind in ("review_asked", "review_unasked"):
+        names = ", ".join([*data.get("users", ()), *data.get("groups", ())])
+        words = "asked for a review by" if event.kind == "review_asked" else "no more asks for a review by"
+        return replace(entry, icon="code-review", text=f"{words} {names}")
+    if event.kind in _CHANGED:
+        icon, words = _CHANGED[event.kind]
+        return replace(entry, icon=icon, text=words.format(before=data.get("before"), after=data.get("after")))
     if event.kind == "merged":
         return _describe_merged(pull, entry, data)
     if event.kind == "judged":

@@ -4,12 +4,14 @@ Modules:
     pulls: what services and API need to know of one.
     lists: lists of pull requests, and their filters.
     waiting: what waits for somebody.
+    reviewers: who reviewed, who is asked to, and who could be.
     approvers: whose approval does not count, and why.
     sides: what a dataset's head side is compared with.
     starts: what that head side stands on.
     named: the named comparisons of a dataset.
     three_ways: rows that both sides have changed.
     threads: threads of comments, as rows.
+    pending: comments of a review that is not submitted.
     remarks: threads beside what they are about, and what was viewed.
     verdicts: what reviewers say of single datasets.
     references: what of what texts name is there for a reader.

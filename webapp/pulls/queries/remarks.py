@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from webapp.accounts.permissions import can_repository
 from webapp.core.errors import AppError
-from webapp.pulls.models import Viewed
+from webapp.pulls.models import PendingComment, Viewed
 from webapp.pulls.queries import pulls as queries
+from webapp.pulls.queries.pending import list_pending
 from webapp.pulls.queries.threads import list_threads_on_places
 from webapp.pulls.rules.suggestions import Suggestion, list_suggestions
 from webapp.repositories import queries as repositories
@@ -71,7 +72,14 @@ class Remark:
     may_delete: bool
     suggestion: SuggestedChange | None = None
     replies: Sequence[Remark] = ()
-    """In the order in which they were written; of a reply none."""
+    """In the order in which they were written; of a reply none. The reader's own that are pending come last."""
+    is_pending: bool = False
+    """Whether only its author sees it, until they submit their review."""
+
+    @property
+    def key(self) -> str:
+        """What tells it from all others of a page: those that are pending are counted by themselves."""
+        return f"pending-{self.id}" if self.is_pending else str(self.id)
 
 
 @dataclass(frozen=True)
@@ -81,13 +89,15 @@ class RemarkReader:
     user: int
     may_write: bool
     may_maintain: bool
+    pending: Sequence[PendingComment] = ()
+    """Those of their own review, the oldest first."""
 
     @classmethod
     def of(cls, principal: Principal, pull: PullRequest) -> RemarkReader:
-        """Look up the rights of whoever asks."""
+        """Look up the rights of whoever asks, and what they have pending."""
         name = pull.repository.name
         may_write, may_maintain = (can_repository(principal, name, right) for right in ("write", "maintain"))
-        return cls(principal.user_id, may_write, may_maintain)
+        return cls(principal.user_id, may_write, may_maintain, list(list_pending(principal, pull)))
 
 
 @dataclass(frozen=True)
@@ -166,12 +176,12 @@ def list_file_talk(
         is_base_shown: whether their lines before are those of the base.
 
     """
-    said: dict[str, list[Comment]] = defaultdict(list)
-    for comment in list_threads_on_places(pull):
+    said: dict[str, list[Comment | PendingComment]] = defaultdict(list)
+    reader = RemarkReader.of(principal, pull)
+    for comment in _list_threads(pull, reader):
         if comment.anchor and comment.anchor.get("path"):
             said[comment.anchor["path"]].append(comment)
     by_path = {file.path: file for file in files}
-    reader = RemarkReader.of(principal, pull)
     sides = (BASE, HEAD) if is_base_shown else (HEAD,)
     return {
         path: _make_talk(pull, by_path[path], comments, reader, sides)
@@ -186,7 +196,7 @@ def place_row_talk(row: PullDataset, shown: Mapping[int, Mapping[str, Any]], pri
     reader = RemarkReader.of(principal, row.pull)
     by_row: dict[int, list[Remark]] = defaultdict(list)
     others: list[Remark] = []
-    for comment in list_threads_on_places(row.pull):
+    for comment in _list_threads(row.pull, reader):
         anchor = comment.anchor or {}
         if anchor.get("dataset") != row.path:
             continue
@@ -230,7 +240,11 @@ def _find_at_base(pull: PullRequest, path: str) -> tuple[str, str]:
 
 
 def _make_talk(
-    pull: PullRequest, file: FileDiff, comments: Sequence[Comment], reader: RemarkReader, sides: Collection[str]
+    pull: PullRequest,
+    file: FileDiff,
+    comments: Sequence[Comment | PendingComment],
+    reader: RemarkReader,
+    sides: Collection[str],
 ) -> FileTalk:
     shown: dict[LineKey, str] = {}
     for hunk in file.hunks:
@@ -268,7 +282,7 @@ def _range_of(anchor: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def make_remark(
-    comment: Comment,
+    comment: Comment | PendingComment,
     reader: RemarkReader,
     *,
     where: str = "",
@@ -276,6 +290,8 @@ def make_remark(
     thread: Comment | None = None,
 ) -> Remark:
     """Return a comment as its reader sees it, with its replies where it begins a thread; `thread` is that of a reply."""
+    if isinstance(comment, PendingComment):
+        return _make_pending(comment, where=where, is_outdated=is_outdated)
     is_own, is_deleted = comment.author_id == reader.user, comment.deleted_at is not None
     thread = thread or comment
     return Remark(
@@ -295,20 +311,55 @@ def make_remark(
         deleted_by=comment.deleted_by.username if comment.deleted_by is not None else GONE if is_deleted else "",
         may_edit=is_own and not is_deleted,
         may_delete=(is_own or reader.may_maintain) and not is_deleted,
-        suggestion=_read_suggestion(comment, thread, reader, is_outdated=is_outdated),
+        suggestion=_read_suggestion(
+            comment, thread, may_commit=reader.may_write and not is_outdated and thread.resolved_at is None
+        ),
         replies=[
             make_remark(reply, reader, is_outdated=is_outdated, thread=comment)
-            for reply in (comment.replies.all() if comment.thread_id is None else ())
+            for reply in (_list_replies(comment, reader) if comment.thread_id is None else ())
         ],
     )
 
 
+def _list_threads(pull: PullRequest, reader: RemarkReader) -> list[Comment | PendingComment]:
+    """Return what stands on places: the threads, and what the reader has pending."""
+    return [*list_threads_on_places(pull), *reader.pending]
+
+
+def _list_replies(comment: Comment, reader: RemarkReader) -> list[Comment | PendingComment]:
+    return [*comment.replies.all(), *(pending for pending in reader.pending if pending.thread_id == comment.pk)]
+
+
+def _make_pending(comment: PendingComment, *, where: str, is_outdated: bool) -> Remark:
+    """Return a comment of the reader's own pending review: nobody resolves, answers or commits it before."""
+    place: Comment | PendingComment = comment.thread or comment
+    return Remark(
+        id=comment.pk,
+        thread=comment.thread_id or comment.pk,
+        author=comment.author.username,
+        at=comment.created_at,
+        body=comment.body,
+        where=where,
+        quoted=comment.quoted,
+        is_outdated=is_outdated,
+        resolved_by="",
+        may_resolve=False,
+        repository=comment.pull.repository.name,
+        pull=comment.pull.number,
+        edited_at=None,
+        deleted_by="",
+        may_edit=True,
+        may_delete=True,
+        suggestion=_read_suggestion(comment, place, may_commit=False),
+        is_pending=True,
+    )
+
+
 def _read_suggestion(
-    comment: Comment, thread: Comment, reader: RemarkReader, *, is_outdated: bool
+    comment: Comment | PendingComment, place: Comment | PendingComment, *, may_commit: bool
 ) -> SuggestedChange | None:
     """Return the change that a comment on code of the head suggests; None where it suggests none."""
-    anchor, suggested = thread.anchor or {}, list_suggestions(comment.body)
+    anchor, suggested = place.anchor or {}, list_suggestions(comment.body)
     if not suggested or not anchor.get("path") or anchor.get("side") != HEAD:
         return None
-    may_commit = reader.may_write and not is_outdated and thread.resolved_at is None
-    return SuggestedChange(suggested[0], thread.quoted.split("\n"), may_commit)
+    return SuggestedChange(suggested[0], place.quoted.split("\n"), may_commit)

@@ -2,6 +2,7 @@
 
 Modules:
     states: states and kinds of pull requests.
+    reviewers: where somebody who is asked, or who reviewed, stands.
     datasets: which datasets one changes.
     sides: both sides, built from the same inputs.
     approvals: what an approval is bound to, and what blocks a merge.

@@ -6,6 +6,8 @@ Modules:
     sides: builds of both sides.
     remarks: threads of comments, and marks of what was viewed.
     verdicts: what reviewers say of single datasets.
+    reviewers: people and groups whose review is asked for.
+    pending: comments that wait for the verdict of their author's review.
     suggestions: changes of lines that comments suggest, as commits.
     updating: a source branch brought up to date.
     merging: a Git merge and a build, as one operation.
@@ -17,6 +19,7 @@ Modules:
 
 from webapp.pulls.services.attaching import cancel_pull_comparison
 from webapp.pulls.services.merging import merge_pull, resume_merge, retry_rebuild, sweep_merges
+from webapp.pulls.services.pending import add_pending, delete_pending, discard_review, edit_pending
 from webapp.pulls.services.pulls import (
     add_review,
     close_pull,
@@ -28,6 +31,7 @@ from webapp.pulls.services.pulls import (
 )
 from webapp.pulls.services.remarks import add_comment, delete_comment, edit_comment, mark_viewed, resolve_comment
 from webapp.pulls.services.reverting import revert_pull
+from webapp.pulls.services.reviewers import ask_reviewers, unask_reviewers
 from webapp.pulls.services.sides import build_pull
 from webapp.pulls.services.sources import delete_source, restore_source
 from webapp.pulls.services.suggestions import commit_suggestions
@@ -36,14 +40,19 @@ from webapp.pulls.services.verdicts import judge_dataset
 
 __all__ = [
     "add_comment",
+    "add_pending",
     "add_review",
+    "ask_reviewers",
     "build_pull",
     "cancel_pull_comparison",
     "close_pull",
     "commit_suggestions",
     "delete_comment",
+    "delete_pending",
     "delete_source",
+    "discard_review",
     "edit_comment",
+    "edit_pending",
     "judge_dataset",
     "mark_viewed",
     "merge_pull",
@@ -57,6 +66,7 @@ __all__ = [
     "retry_rebuild",
     "revert_pull",
     "sweep_merges",
+    "unask_reviewers",
     "update_branch",
     "update_pull",
 ]

@@ -28,6 +28,7 @@ from webapp.pulls.rules.landing import Branches, explain_landing
 from webapp.pulls.rules.sides import REVIEW_PREFIX
 from webapp.pulls.rules.states import PullState
 from webapp.pulls.services.attaching import attach_comparisons
+from webapp.pulls.services.pending import publish_pending
 from webapp.pulls.services.remarks import announce_pull, check_body, record_pull_act
 from webapp.repositories import queries as repositories
 from webapp.repositories.rules import webhooks
@@ -290,7 +291,7 @@ def _fresh_state(pull: PullRequest) -> str:
 def add_review(
     *, pull: PullRequest, verdict: str, by: Principal, body: str = "", expected_head: str | None = None
 ) -> Review:
-    """Give a verdict on exactly what the pull request shows now.
+    """Give a verdict on exactly what the pull request shows now, with the comments of one's own pending review.
 
     Raises:
         PermissionDenied: approving one's own pull request.
@@ -301,8 +302,6 @@ def add_review(
     check_repository(by, pull.repository.name, "read")
     if verdict not in dict(states.VERDICT_CHOICES):
         raise InvalidInput(f"{verdict!r} is no verdict.", errors={"verdict": ["One of approve, reject and comment."]})
-    if verdict == states.COMMENT and not body.strip():
-        raise InvalidInput("A review that only comments needs text.", errors={"body": ["Write something."]})
     check_body(body)
     if verdict == states.APPROVE:
         if by.user_id == pull.author_id:
@@ -325,11 +324,14 @@ def add_review(
             body=body,
             seen=seen.as_json(),
         )
+        comments = publish_pending(review=review, by=by)
+        if verdict == states.COMMENT and not body.strip() and not comments:
+            raise InvalidInput("A review that only comments needs text.", errors={"body": ["Write something."]})
         NamedComparison.objects.filter(row__pull=pull, reviewer_id=by.user_id).delete()  # of their review before
         announce_pull(pull, webhooks.REVIEW, action=verdict, by=by.username, body=body)
-        record_pull_act(pull, "review_pull", by=by, verdict=verdict, head=pull.head_sha)
+        record_pull_act(pull, "review_pull", by=by, verdict=verdict, head=pull.head_sha, comments=len(comments))
         PullRequest.objects.filter(pk=pull.pk).update(updated_at=clock.now())
-        signals.review_given.send(sender=Review, review=review, by=by)
+        signals.review_given.send(sender=Review, review=review, comments=comments, by=by)
         signals.standing_moved.send(sender=PullRequest, pull=pull)
     return review
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
 
@@ -31,6 +32,18 @@ MAX_BODY = 65_536
 MAX_CONTENT = 100
 
 
+@dataclass(frozen=True, slots=True)
+class CommentPlace:
+    """Where a comment stands: in a thread, on an anchor, or on all of the pull request."""
+
+    anchor: dict[str, Any] | None = None
+    quoted: str = ""
+    """What stands there now: the lines, or the transaction that the row is of."""
+    picture: dict[str, Any] | None = None
+    """What the row looks like."""
+    thread: Comment | None = None
+
+
 def add_comment(
     *,
     pull: PullRequest,
@@ -48,11 +61,7 @@ def add_comment(
     """
     check_repository(by, pull.repository.name, "read")
     check_comment(body)
-    if reply_to is not None and anchor:
-        message = "A reply is where its thread is."
-        raise InvalidInput(message, errors={"anchor": [message]})
-    thread = _find_thread(pull, reply_to) if reply_to is not None else None
-    place = _check_anchor(pull, anchor, by) if anchor else _CommentPlace(None)
+    place = read_place(pull, anchor, reply_to, by=by)
     with transaction.atomic():
         comment = Comment.objects.create(
             pull=pull,
@@ -61,9 +70,9 @@ def add_comment(
             anchor=place.anchor,
             quoted=place.quoted,
             picture=place.picture,
-            thread=thread,
+            thread=place.thread,
         )
-        _announce(comment, "created", by=by)
+        announce_comment(comment, "created", by=by)
         signals.comment_written.send(sender=Comment, comment=comment, before="", by=by)
         record_pull_act(pull, "comment", by=by, comment=comment.pk)
     return comment
@@ -91,7 +100,7 @@ def edit_comment(*, comment: Comment, body: str, by: Principal) -> Comment:
         )
         before, comment.body, comment.edited_at = comment.body, body, clock.now()
         comment.save(update_fields=["body", "edited_at"])
-        _announce(comment, "edited", by=by)
+        announce_comment(comment, "edited", by=by)
         signals.comment_written.send(sender=Comment, comment=comment, before=before, by=by)
         record_pull_act(comment.pull, "edit_comment", by=by, comment=comment.pk)
     return comment
@@ -116,7 +125,7 @@ def delete_comment(*, comment: Comment, by: Principal) -> None:
             body="", picture=None, deleted_at=clock.now(), deleted_by=by.user_id
         )
         comment.body = ""
-        _announce(comment, "deleted", by=by)
+        announce_comment(comment, "deleted", by=by)
         record_pull_act(comment.pull, "delete_comment", by=by, comment=comment.pk)
 
 
@@ -194,10 +203,23 @@ def check_body(body: str) -> None:
         raise InvalidInput("The text is too long.", errors={"body": [f"At most {MAX_BODY} characters."]})
 
 
-def _find_thread(pull: PullRequest, number: int) -> Comment:
-    """Return the comment that begins the thread of another."""
-    comment = get_comment(pull, number)
-    return comment.thread or comment
+def read_place(
+    pull: PullRequest, anchor: Mapping[str, Any] | None, reply_to: int | None, *, by: Principal
+) -> CommentPlace:
+    """Return where a comment on an anchor, or a reply to the comment of that number, stands.
+
+    Raises:
+        InvalidInput: an anchor that is none, or a reply that has one.
+        NotFound: the pull request has no comment to reply to.
+
+    """
+    if reply_to is None:
+        return _check_anchor(pull, anchor, by) if anchor else CommentPlace()
+    if anchor:
+        message = "A reply is where its thread is."
+        raise InvalidInput(message, errors={"anchor": [message]})
+    comment = get_comment(pull, reply_to)
+    return CommentPlace(thread=comment.thread or comment)
 
 
 def _lock_comment(comment: Comment) -> Comment:
@@ -209,7 +231,7 @@ def _lock_comment(comment: Comment) -> Comment:
     return now
 
 
-def _announce(comment: Comment, action: str, *, by: Principal) -> None:
+def announce_comment(comment: Comment, action: str, *, by: Principal) -> None:
     """Tell the repository's webhooks what happened to a comment, and note that something did."""
     details = {"body": comment.body, "anchor": comment.anchor, "comment": comment.pk, "reply_to": comment.thread_id}
     announce_pull(comment.pull, webhooks.COMMENT, action=action, by=by.username, **details)
@@ -222,20 +244,11 @@ def _list_files(pull: PullRequest) -> set[str]:
     return {file.path for file in queries.list_changes(pull).files}
 
 
-class _CommentPlace(NamedTuple):
-    """What a comment is about, as it is stored."""
-
-    anchor: dict[str, Any] | None
-    quoted: str = ""
-    """What stands there now: the lines, or the transaction that the row is of."""
-    picture: dict[str, Any] | None = None
-
-
-def _check_anchor(pull: PullRequest, anchor: Mapping[str, Any], by: Principal) -> _CommentPlace:
+def _check_anchor(pull: PullRequest, anchor: Mapping[str, Any], by: Principal) -> CommentPlace:
     if {"path", "line"} <= set(anchor) <= {"path", "line", "start_line", "side"}:
         place = _read_lines(anchor)
         if place is not None:
-            return _CommentPlace(place, find_lines(pull, place) or "")
+            return CommentPlace(place, find_lines(pull, place) or "")
     if {"dataset"} <= set(anchor) <= {"dataset", "key", "column", "compared"}:
         number = read_count(str(anchor["dataset"]))
         rows = queries.list_dataset_rows(by, pull)
@@ -247,7 +260,7 @@ def _check_anchor(pull: PullRequest, anchor: Mapping[str, Any], by: Principal) -
             )
         place = {"dataset": row.path, "key": anchor.get("key"), "column": anchor.get("column")}
         picture = _take_picture(row, place, str(anchor.get("compared") or ""))
-        return _CommentPlace(place, row.after_id or "", picture)
+        return CommentPlace(place, row.after_id or "", picture)
     raise InvalidInput(
         "The anchor is neither {path, line, start_line, side} nor {dataset, key, column, compared}.",
         errors={

@@ -36,6 +36,8 @@ from webapp.pulls.pages import code, conversation, listing
 from webapp.pulls.pages.preview import read_preview
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries import threads
+from webapp.pulls.queries.pending import get_pending
+from webapp.pulls.queries.reviewers import is_group
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -43,11 +45,12 @@ if TYPE_CHECKING:
     from django.http import HttpRequest
 
     from webapp.core.principals import Principal
-    from webapp.pulls.models import Comment, PullRequest
+    from webapp.pulls.models import Comment, PendingComment, PullRequest
 
     Action = Callable[[HttpRequest, PullRequest, Principal], str]
     Form = Callable[[HttpRequest, str, int], HttpResponse]
     CommentAction = Callable[[HttpRequest, Comment, Principal], str]
+    PendingAction = Callable[[HttpRequest, PendingComment, Principal], str]
     FormOfComment = Callable[[HttpRequest, str, int, int], HttpResponse]
 
 
@@ -174,7 +177,8 @@ def remark(request: HttpRequest, repo: str, number: int) -> HttpResponse:
     body, anchor = _read(form)["body"], form.anchor()
 
     def action() -> str:
-        services.add_comment(pull=pull, body=body, by=principal, anchor=anchor)
+        add = _find_way(request)
+        add(pull=pull, body=body, by=principal, anchor=anchor)
         return ""
 
     return act(
@@ -182,6 +186,11 @@ def remark(request: HttpRequest, repo: str, number: int) -> HttpResponse:
         action,
         back=_place_url(repo, number, anchor),
     )
+
+
+def _find_way(request: HttpRequest) -> Callable[..., Comment | PendingComment]:
+    """Return what a form does with a comment: which of its two buttons was pressed."""
+    return services.add_pending if request.POST.get("pending") else services.add_comment
 
 
 def _of_comment(action: CommentAction) -> FormOfComment:
@@ -205,7 +214,8 @@ def _of_comment(action: CommentAction) -> FormOfComment:
 def reply(request: HttpRequest, comment: Comment, by: Principal) -> str:
     """Add to a comment's thread."""
     body = _read(CommentForm(request.POST))["body"]
-    services.add_comment(pull=comment.pull, body=body, reply_to=comment.pk, by=by)
+    add = _find_way(request)
+    add(pull=comment.pull, body=body, reply_to=comment.pk, by=by)
     return ""
 
 
@@ -228,6 +238,42 @@ def resolve(request: HttpRequest, comment: Comment, by: Principal) -> str:
     """Say that a thread is dealt with, or that it is not."""
     services.resolve_comment(comment=comment, by=by, resolved=request.POST.get("resolved") == "1")
     return ""
+
+
+def _of_pending(action: PendingAction) -> FormOfComment:
+    """Make a form's address of what it does to a comment of the reader's own pending review; it returns to its place."""
+
+    @require_POST
+    @functools.wraps(action)
+    def view(request: HttpRequest, repo: str, number: int, pending_id: int) -> HttpResponse:
+        principal = signed_in(request)
+        comment = get_pending(principal, queries.get_pull(principal, repo, number), pending_id)
+        place = (comment.thread or comment).anchor or {}
+        back = _place_url(repo, number, place) if request.POST.get("page") == "beside" else _url(repo, number)
+        return act(request, lambda: action(request, comment, principal), back=back)
+
+    return view
+
+
+@_of_pending
+def edit_pending(request: HttpRequest, comment: PendingComment, by: Principal) -> str:
+    """Change what a pending comment says."""
+    services.edit_pending(comment=comment, body=_read(CommentForm(request.POST))["body"], by=by)
+    return ""
+
+
+@_of_pending
+def delete_pending(_request: HttpRequest, comment: PendingComment, by: Principal) -> str:
+    """Take a comment out of the review."""
+    services.delete_pending(comment=comment, by=by)
+    return "The comment is not part of your review any more."
+
+
+@_form()
+def discard_review(_request: HttpRequest, pull: PullRequest, by: Principal) -> str:
+    """Throw the pending review away."""
+    services.discard_review(pull=pull, by=by)
+    return "Your pending review is discarded."
 
 
 @_form("/code")
@@ -312,6 +358,19 @@ def review(request: HttpRequest, pull: PullRequest, by: Principal) -> str:
         by=by,
     )
     return "Your review is recorded. It holds for exactly this code and these transactions."
+
+
+@_form()
+def reviewers(request: HttpRequest, pull: PullRequest, by: Principal) -> str:
+    """Ask somebody for a review, again, or no more; a name alone is that of a person, else of a group."""
+    users, groups = request.POST.getlist("user"), request.POST.getlist("group")
+    if name := request.POST.get("name", "").strip():
+        (groups if is_group(name) else users).append(name)
+    if request.POST.get("unask"):
+        services.unask_reviewers(pull=pull, users=users, groups=groups, by=by)
+        return f"{', '.join([*users, *groups])} is asked for a review no more."
+    services.ask_reviewers(pull=pull, users=users, groups=groups, by=by)
+    return f"{', '.join([*users, *groups])} is asked for a review."
 
 
 @_form("#merge-title")

@@ -123,6 +123,7 @@ def _remark(now: Any) -> Made:
     def say(number: int, author: str, body: str, **more: Any) -> Made:
         about = {"repository": "nyc", "pull": 12, "at": now, "where": "", "quoted": "", "is_outdated": False}
         state: dict[str, Any] = {
+            "key": str(number),
             "resolved_by": "",
             "edited_at": None,
             "deleted_by": "",
@@ -138,6 +139,7 @@ def _remark(now: Any) -> Made:
         say(2, "mira", "Because `0` is a value.", edited_at=now),
         say(3, "olek", "", deleted_by="olek"),
         say(4, "mira", "", suggestion=change),
+        say(5, "ines", "That is better.", key="pending-5", is_pending=True),
     ]
     quoted = "    return flights.mark()"
     return say(1, "ines", "Why **not** drop them?", where="line 2", quoted=quoted, is_outdated=True, replies=replies)

@@ -1,0 +1,34 @@
+"""Comments of a review that its author has not submitted: nobody else is shown that there are any."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from webapp.core.errors import NotFound
+from webapp.pulls.models import PendingComment
+
+if TYPE_CHECKING:
+    from django.db.models import QuerySet
+
+    from webapp.core.principals import Principal
+    from webapp.pulls.models import PullRequest
+
+
+def list_pending(principal: Principal, pull: PullRequest) -> QuerySet[PendingComment]:
+    """Select the comments of the reader's own pending review, the oldest first."""
+    return PendingComment.objects.filter(pull=pull, author_id=principal.user_id).select_related(
+        "author", "thread__author", "pull__repository"
+    )
+
+
+def get_pending(principal: Principal, pull: PullRequest, number: int) -> PendingComment:
+    """Return one comment of the reader's own pending review.
+
+    Raises:
+        NotFound: it has no such comment.
+
+    """
+    comment = list_pending(principal, pull).filter(pk=number).first()
+    if comment is None:
+        raise NotFound(f"Your review of pull request #{pull.number} has no pending comment {number}.")
+    return comment
