@@ -1,4 +1,4 @@
-"""Reading pipeline.toml: the packages with transforms, the dataset folders, the review rules, the types of seeds."""
+"""Reading pipeline.toml: packages with transforms, folders of datasets, review rules, owners, types of seeds."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ FILE = "pipeline.toml"
 _PATH = re.compile(r"(/[A-Za-z0-9_-]+){2,}")
 _FOLDER = re.compile(r"/?[A-Za-z0-9_-]+/?")
 _PLACE = re.compile(r" \(at line (\d+), column \d+\)| \(at end of document\)")
-_TABLES = ("pipeline", "datasets", "seeds")
+_TABLES = ("pipeline", "datasets", "owners", "seeds")
 _HEAD = r"\[pipeline\]"
 _KNOWN = ("key", "ignore", "tolerance", "filter")
 _LIMITS = ("absolute", "relative")
+_OWNER = re.compile(r"(group:)?\S(.*\S)?")
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,16 @@ class _Reader:
                 message = f"{where}: type of {column!r} must be one of {', '.join(COLUMN_TYPES)}"
                 self.complain(message, hint, rf"{re.escape(column)}[\"']?\s*=")
         return types
+
+    def check_owners(self, pattern: str, names: Any) -> None:
+        """Complain of owners that are no names; which of them there are is known only outside the sandbox."""
+        where, hint = f'[owners]: "{pattern}"', re.escape(pattern)
+        if not pattern.strip():
+            self.complain(
+                "[owners]: a pattern is empty; one looks like '/nyc/delays/*' or 'pipelines/*.py'", r"\[owners\]"
+            )
+        elif not isinstance(names, list) or not names or not all(map(_is_owner, names)):
+            self.complain(f'{where} must list names, such as ["mira", "group:finance"]', r"\[owners\]", hint)
 
     def rules(self, path: str, table: Any) -> DatasetRules | None:
         where, hint = f'[datasets."{path}"]', rf"""["']{re.escape(path)}["']"""
@@ -135,6 +146,10 @@ class _Reader:
         return value.strip()
 
 
+def _is_owner(name: Any) -> bool:
+    return isinstance(name, str) and _OWNER.fullmatch(name) is not None and name != "group:"
+
+
 def _explain_limits(limits: dict[str, Any]) -> str:
     """Return what is wrong with the limits of one column; empty where nothing is."""
     unknown = [name for name in limits if name not in _LIMITS]
@@ -182,5 +197,7 @@ def _read(parsed: dict[str, Any], reader: _Reader) -> Pipeline:
         if not _FOLDER.fullmatch(folder):
             reader.complain(f"[pipeline]: {folder!r} is no folder; one looks like '/nyc'", _HEAD, re.escape(folder))
     rules = [reader.rules(path, table) for path, table in reader.table(parsed, "datasets").items()]
+    for pattern, names in reader.table(parsed, "owners").items():
+        reader.check_owners(pattern, names)
     types = {path: reader.seed_types(path, table) for path, table in reader.table(parsed, "seeds").items()}
     return Pipeline(packages, folders, tuple(rule for rule in rules if rule is not None), types)

@@ -141,6 +141,9 @@ class ProtectionForm(forms.Form):
     resolved_threads = forms.BooleanField(
         required=False, label="Every thread on code or data is resolved before the merge"
     )
+    owners = forms.BooleanField(
+        required=False, label="Owners of what is changed approve, as [owners] in pipeline.toml names them"
+    )
     allow_bypass = forms.BooleanField(
         required=False, initial=True, label="Maintainers may commit directly and merge past a requirement"
     )

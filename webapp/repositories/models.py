@@ -335,6 +335,8 @@ class Protection(models.Model):
     """Names of the checks that must be green."""
     resolved_threads = models.BooleanField(default=False, db_default=False)
     """Every thread on a line of code or on data must be resolved."""
+    owners = models.BooleanField(default=False, db_default=False)
+    """Somebody of those whom `[owners]` of pipeline.toml names must approve a change of theirs."""
     allow_bypass = models.BooleanField(default=True)
     """Maintainers may commit directly and merge past a requirement."""
 

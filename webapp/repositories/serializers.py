@@ -324,4 +324,9 @@ class ProtectionSerializer(NounSerializer):
     resolved_threads = Flag(
         required=False, default=False, help_text="whether every thread on code or data must be resolved"
     )
+    owners = Flag(
+        required=False,
+        default=False,
+        help_text="whether an owner of what is changed must approve: [owners] in pipeline.toml",
+    )
     allow_bypass = Flag(required=False, default=True)

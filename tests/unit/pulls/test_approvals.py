@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from webapp.pulls.rules import approvals, states
-from webapp.pulls.rules.approvals import DatasetFact, MergeFacts, ProtectionFact, ReviewFact, Seen
+from webapp.pulls.rules.approvals import DatasetFact, MergeFacts, OwnerFact, ProtectionFact, ReviewFact, Seen
 from webapp.pulls.rules.states import PullState
 
 SEEN = Seen(head="a" * 40, target="master", rules="r1", transactions={"/x/a": "t1"})
@@ -58,6 +58,10 @@ def test_blockers_none_when_everything_is_met() -> None:
         ({"reviews": [*READY.reviews, ReviewFact("olek", states.REJECT)]}, "rejected"),
         ({"protection": ProtectionFact(groups={"stewards": frozenset({"olek"})})}, "group_approval_missing"),
         ({"protection": ProtectionFact(paths={"*.py": frozenset({"olek"})})}, "path_approval_missing"),
+        (
+            {"protection": ProtectionFact(owners={"*.py": OwnerFact("olek", frozenset({"olek"}), ["a.py"])})},
+            "owner_approval_missing",
+        ),
         ({"state": PullState.MERGED}, "not_open"),
     ],
 )

@@ -310,6 +310,7 @@ def _list_rules(loaded: Loaded) -> list[str]:
         rules.append(f"{protection.approvals} approval{'s' if protection.approvals != 1 else ''} by others")
     rules += [f"approval of {name}" for name in sorted(protection.groups)]
     rules += [f"approval for {path}" for path in sorted(protection.paths)]
+    rules += [f"approval by an owner of {pattern}" for pattern in sorted(protection.owners)]
     rules += [f"a green check {name}" for name in protection.checks]
     if protection.resolved_threads:
         rules.append("every thread on code or data resolved")

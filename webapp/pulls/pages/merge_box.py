@@ -152,6 +152,7 @@ _TITLES: dict[str, tuple[str, str, str]] = {
     "approval_missing": ("An approval is missing", "bad", "shield-lock"),
     "group_approval_missing": ("A group has to approve", "bad", "people"),
     "path_approval_missing": ("Those responsible have to approve", "bad", "people"),
+    "owner_approval_missing": ("An owner has to approve", "bad", "people"),
     "rejected": ("A reviewer asked for changes", "bad", "x-circle-fill"),
     "dataset_rejected": ("A reviewer rejected data", "bad", "x-circle-fill"),
     "threads_unresolved": ("Not every thread is resolved", "warn", "comment"),
@@ -283,7 +284,7 @@ def _find_fix(loaded: Loaded, head: PullHead, code: str) -> dict[str, Any]:
             "fix": "Open commit",
             "fix_url": reverse("repository-commit", args=[pull.repository.name, pull.head_sha]),
         }
-    if code in ("approval_missing", "group_approval_missing", "path_approval_missing") and head.may_approve:
+    if code.endswith("approval_missing") and head.may_approve:
         return {"fix": "Review", "fix_url": f"{loaded.url}/data"}
     if code in ("conflict", "dataset_rejected"):
         return _find_place(loaded, code)

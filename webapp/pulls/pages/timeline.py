@@ -329,9 +329,7 @@ def _describe_event(pull: PullRequest, event: TimelineEvent, published: Any) -> 
         text = f"{data.get('branch', pull.target)} moved from {str(data.get('before'))[:7]} to {str(data.get('after'))[:7]}"
         return replace(entry, icon="history", badge="warn", text=text)
     if event.kind in ("review_asked", "review_unasked"):
-        names = ", ".join([*data.get("users", ()), *data.get("groups", ())])
-        words = "asked for a review by" if event.kind == "review_asked" else "no more asks for a review by"
-        return replace(entry, icon="code-review", text=f"{words} {names}")
+        return replace(entry, icon="code-review", text=_say_asked(event.kind, data))
     if event.kind in _CHANGED:
         icon, words = _CHANGED[event.kind]
         return replace(entry, icon=icon, text=words.format(before=data.get("before"), after=data.get("after")))
@@ -354,6 +352,13 @@ def _describe_verdict(pull: PullRequest, entry: ConversationEntry, data: dict[st
     url = reverse("pull-data", args=[pull.repository.name, pull.number])
     anchor = Anchor(data["path"], f"{url}?{urlencode({'dataset': data['path']}, safe='/')}", dataset=True)
     return replace(entry, icon=icon, badge=badge, text=text, anchor=anchor, note=data["reason"])
+
+
+def _say_asked(kind: str, data: dict[str, Any]) -> str:
+    names = ", ".join([*data.get("users", ()), *data.get("groups", ())])
+    if data.get("owners"):
+        return f"Owners were asked for a review: {names}"
+    return f"asked for a review by {names}" if kind == "review_asked" else f"no more asks for a review by {names}"
 
 
 def _describe_push(

@@ -29,6 +29,7 @@ from webapp.datasets import queries as datasets
 from webapp.pulls.models import Merge, NamedComparison, PullDataset, PullRequest, Review, SpecRecord
 from webapp.pulls.queries.approvers import list_ineligible
 from webapp.pulls.queries.named import find_shown
+from webapp.pulls.queries.owners import find_owners, list_owned_changes
 from webapp.pulls.queries.threads import list_open_threads
 from webapp.pulls.queries.verdicts import list_verdicts
 from webapp.pulls.rules import approvals, checks, states
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from webapp.datasets.models import Transaction
     from webapp.git.diff import CodeDiff
     from webapp.git.values import CommitInfo
+    from webapp.pulls.rules.owners import OwnedChange
     from webapp.repositories.models import CommitStatus, Protection, Publication, Repository
 
 
@@ -333,7 +335,13 @@ def _describe_protection(pull: PullRequest, rows: list[PullDataset]) -> approval
         for rule in protection.paths
         if any(fnmatchcase(path, rule["pattern"]) for path in touched)
     }
+    owned = list_owned(pull, rows) if protection.owners else []
+    people = find_owners(owned)
     return approvals.ProtectionFact(
+        owners={
+            change.pattern: approvals.OwnerFact(change.owners.words, people[change.pattern], change.paths)
+            for change in owned
+        },
         approvals=protection.approvals,
         groups=members,
         paths=paths,
@@ -341,6 +349,12 @@ def _describe_protection(pull: PullRequest, rows: list[PullDataset]) -> approval
         resolved_threads=protection.resolved_threads,
         allow_bypass=protection.allow_bypass,
     )
+
+
+def list_owned(pull: PullRequest, rows: Iterable[PullDataset]) -> list[OwnedChange]:
+    """Return what it changes of what somebody owns."""
+    files = [file.path for file in list_changes(pull).files]
+    return list_owned_changes(pull.repository, base=find_base(pull), rows=rows, files=files)
 
 
 def _members_of(group: str) -> frozenset[str]:

@@ -105,6 +105,18 @@ class DatasetVerdictFact:
 
 
 @dataclass(frozen=True)
+class OwnerFact:
+    """Who owns something that a pull request changes."""
+
+    names: str
+    """As pipeline.toml names them."""
+    people: frozenset[str]
+    """All of them, those of groups among them."""
+    paths: Sequence[str]
+    """What of theirs is changed."""
+
+
+@dataclass(frozen=True)
 class ProtectionFact:
     """The target branch's rules."""
 
@@ -117,6 +129,8 @@ class ProtectionFact:
     """Those that must be green."""
     resolved_threads: bool = False
     """Whether every thread on code or data must be resolved."""
+    owners: Mapping[str, OwnerFact] = field(default_factory=dict)
+    """Pattern of `[owners]` that the pull request touches → who of them must approve; empty where none has to."""
     allow_bypass: bool = True
 
 
@@ -164,15 +178,8 @@ class Blocker:
 
 
 BYPASSABLE = frozenset(
-    {
-        "approval_missing",
-        "group_approval_missing",
-        "path_approval_missing",
-        "rejected",
-        "check_failed",
-        "dataset_rejected",
-    }
-    | {"threads_unresolved", "build_missing", "build_failed", "build_running"}
+    {"approval_missing", "group_approval_missing", "path_approval_missing", "owner_approval_missing", "rejected"}
+    | {"dataset_rejected", "check_failed", "threads_unresolved", "build_missing", "build_failed", "build_running"}
 )
 """What a maintainer may pass over. Conflicts, drafts and missing branches are facts, not requirements."""
 
@@ -318,6 +325,11 @@ def _list_review_blockers(facts: MergeFacts) -> list[Blocker]:
         if not approving & members
     )
     blockers.extend(
+        Blocker("owner_approval_missing", f"{_explain_owners(pattern, fact)}{note}")
+        for pattern, fact in sorted(facts.protection.owners.items())
+        if not approving & fact.people
+    )
+    blockers.extend(
         Blocker("rejected", f"{reviewer} asked for changes.")
         for reviewer, verdict in sorted(standing.items())
         if verdict == states.REJECT
@@ -336,6 +348,12 @@ def _list_review_blockers(facts: MergeFacts) -> list[Blocker]:
             )
         )
     return blockers
+
+
+def _explain_owners(pattern: str, fact: OwnerFact) -> str:
+    shown = ", ".join(fact.paths[:3]) + (" and more" if len(fact.paths) > 3 else "")
+    what = pattern if tuple(fact.paths) == (pattern,) else f"{pattern} ({shown})"
+    return f"None of the owners of {what} has approved: {fact.names}."
 
 
 def _explain_uncounted(facts: MergeFacts, standing: Mapping[str, str]) -> str:

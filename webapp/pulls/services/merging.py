@@ -31,7 +31,8 @@ from webapp.pulls.models import Merge, PullRequest
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.states import MERGE_GOES_ON, MergeState, PullState
-from webapp.pulls.services.pulls import record_event, refresh_pull
+from webapp.pulls.services.pulls import refresh_pull
+from webapp.pulls.services.remarks import record_event
 from webapp.repositories import services as repositories
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from webapp.core import clock
 from webapp.core.errors import Conflict, InvalidInput, PermissionDenied
 from webapp.datasets import queries as datasets
 from webapp.pulls import signals
-from webapp.pulls.models import NamedComparison, PullDataset, PullRequest, Review, TimelineEvent
+from webapp.pulls.models import NamedComparison, PullDataset, PullRequest, Review
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.looked import SeenRows, list_seen
 from webapp.pulls.queries.sides import Course, find_ends
@@ -29,7 +29,8 @@ from webapp.pulls.rules.sides import REVIEW_PREFIX
 from webapp.pulls.rules.states import PullState
 from webapp.pulls.services.attaching import attach_comparisons
 from webapp.pulls.services.pending import publish_pending
-from webapp.pulls.services.remarks import announce_pull, check_body, record_pull_act
+from webapp.pulls.services.remarks import announce_pull, check_body, record_event, record_pull_act
+from webapp.pulls.services.reviewers import ask_owners
 from webapp.repositories import queries as repositories
 from webapp.repositories.rules import webhooks
 from webapp.repositories.rules.states import PublicationState
@@ -351,17 +352,6 @@ def _check_accepted(pull: PullRequest, by: Principal) -> None:
         raise Conflict(message, code="dataset_rejected")
 
 
-def record_event(
-    *, pull: PullRequest, kind: str, actor: str = "", data: Mapping[str, Any] | None = None
-) -> TimelineEvent:
-    """Append to the timeline, and tell webhooks and the apps above."""
-    event = TimelineEvent.objects.create(pull=pull, kind=kind, actor=actor, data=dict(data or {}))
-    if kind not in ("built", "rebuilt"):
-        announce_pull(pull, webhooks.PULL_REQUEST, action=kind, by=actor or None)
-    signals.event_recorded.send(sender=TimelineEvent, event=event)
-    return event
-
-
 def announce_branch_moved(*, repository: Repository, branch: str) -> None:
     """Look again at every open pull request from or into a branch, soon."""
     pulls = PullRequest.objects.filter(repository=repository, state=PullState.OPEN)
@@ -396,6 +386,7 @@ def refresh_pull(*, pull: PullRequest) -> None:
         pull.followed_sha = pull.head_sha
         PullRequest.objects.filter(pk=pull.pk, head_sha=pull.head_sha).update(followed_sha=pull.head_sha)
     _void_approvals(pull)
+    ask_owners(pull=pull)
     signals.standing_moved.send(sender=PullRequest, pull=pull)
 
 

@@ -14,6 +14,7 @@ from webapp.pulls.models import PullRequest, SpecRecord
 from webapp.pulls.rules.sides import read_review_branch
 from webapp.pulls.rules.states import PullState
 from webapp.pulls.services import merging, pulls
+from webapp.pulls.services.remarks import record_event
 from webapp.repositories.models import Publication, Repository
 from webapp.repositories.rules import webhooks
 from webapp.repositories.rules.states import PublicationState
@@ -48,7 +49,7 @@ def follow_deleted_branch(*, repository: Repository, branch: str, head: str, by:
     pulls.announce_branch_moved(repository=repository, branch=branch)
     sources = PullRequest.objects.filter(repository=repository, source=branch)
     for pull in sources.filter(Q(state=PullState.OPEN) | Q(head_sha=head)):
-        pulls.record_event(pull=pull, kind="source_deleted", actor=by.username if by else "", data={"branch": branch})
+        record_event(pull=pull, kind="source_deleted", actor=by.username if by else "", data={"branch": branch})
 
 
 def follow_publication(*, publication: Publication, **_: Any) -> None:

@@ -15,7 +15,7 @@ from webapp.core import clock
 from webapp.core.errors import Conflict, InvalidInput, PermissionDenied
 from webapp.core.numbers import read_count
 from webapp.pulls import signals
-from webapp.pulls.models import Comment, CommentVersion, PullRequest, Viewed
+from webapp.pulls.models import Comment, CommentVersion, PullRequest, TimelineEvent, Viewed
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.named import find_shown
 from webapp.pulls.queries.remarks import MAX_LINES, find_lines
@@ -185,6 +185,17 @@ def announce_pull(pull: PullRequest, event: str, **details: Any) -> None:
     names = ("number", "title", "state", "draft", "source", "target")
     facts = {**{name: getattr(pull, name) for name in names}, "head": pull.head_sha, "author": pull.author.username}
     announce_event(repository=pull.repository, event=event, payload={"pull_request": facts, **details})
+
+
+def record_event(
+    *, pull: PullRequest, kind: str, actor: str = "", data: Mapping[str, Any] | None = None
+) -> TimelineEvent:
+    """Append to the timeline, and tell webhooks and the apps above."""
+    event = TimelineEvent.objects.create(pull=pull, kind=kind, actor=actor, data=dict(data or {}))
+    if kind not in ("built", "rebuilt"):
+        announce_pull(pull, webhooks.PULL_REQUEST, action=kind, by=actor or None)
+    signals.event_recorded.send(sender=TimelineEvent, event=event)
+    return event
 
 
 def check_comment(body: str) -> None:

@@ -14,10 +14,10 @@ from webapp.core import clock
 from webapp.core.errors import Conflict, InvalidInput, PermissionDenied
 from webapp.pulls import signals
 from webapp.pulls.models import PullRequest, ReviewRequest
+from webapp.pulls.queries.pulls import list_owned
 from webapp.pulls.queries.reviewers import list_reviewers, may_ask
 from webapp.pulls.rules.states import PullState
-from webapp.pulls.services.pulls import record_event
-from webapp.pulls.services.remarks import record_pull_act
+from webapp.pulls.services.remarks import record_event, record_pull_act
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,6 +60,45 @@ def ask_reviewers(*, pull: PullRequest, by: Principal, users: Sequence[str] = ()
             names = {"users": [user.username for user in people], "groups": [group.name for group in teams]}
             record_event(pull=pull, kind="review_asked", actor=by.username, data=names)
             record_pull_act(pull, "ask_reviewers", by=by, **names)
+
+
+def ask_owners(*, pull: PullRequest) -> None:
+    """Ask the owners of what an open pull request changes for a review, each once: whoever is asked no more is left alone.
+
+    Names that nobody has are passed over, as are those who may not see the repository; the rules that ask for an
+    approval of theirs name them.
+    """
+    if pull.draft:
+        return
+    owned = list_owned(pull, pull.datasets.all())
+    if not owned:
+        return
+    with transaction.atomic():
+        PullRequest.objects.select_for_update().get(pk=pull.pk)  # somebody else may be looking, too
+        earlier = _list_ever_asked(pull)
+        names = {name for change in owned for name in change.owners.people} - earlier["users"]
+        people = [
+            user
+            for user in User.objects.filter(username__in=names, is_active=True).exclude(pk=pull.author_id)
+            if can_repository(principal_for_user(user), pull.repository.name, "read")
+        ]
+        teams = {group for change in owned for group in change.owners.groups} - earlier["groups"]
+        groups = list(Group.objects.filter(name__in=teams).prefetch_related("user_set"))
+        if people or groups:
+            _write_requests(pull, people, groups, by=principal_for_user(pull.author))
+            reviewers = {"users": [user.username for user in people], "groups": [group.name for group in groups]}
+            record_event(pull=pull, kind="review_asked", data={**reviewers, "owners": True})
+            record_pull_act(pull, "ask_reviewers", by=None, **reviewers)
+
+
+def _list_ever_asked(pull: PullRequest) -> dict[str, set[str]]:
+    """Return the names of those who were ever asked, or reviewed it unasked."""
+    events = pull.events.filter(kind="review_asked").values_list("data", flat=True)
+    reviewed = pull.reviews.values_list("reviewer__username", flat=True)
+    return {
+        "users": {*reviewed, *(name for data in events for name in data.get("users", ()))},
+        "groups": {name for data in events for name in data.get("groups", ())},
+    }
 
 
 def unask_reviewers(*, pull: PullRequest, by: Principal, users: Sequence[str] = (), groups: Sequence[str] = ()) -> None:

@@ -10,7 +10,7 @@ from webapp.core.errors import Conflict
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.sources import find_open_user
 from webapp.pulls.rules.states import PullState
-from webapp.pulls.services.pulls import record_event
+from webapp.pulls.services.remarks import record_event
 from webapp.repositories import services as repositories
 
 if TYPE_CHECKING:

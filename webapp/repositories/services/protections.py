@@ -33,6 +33,7 @@ def set_protection(
     paths: Sequence[Mapping[str, Any]] = (),
     checks: Sequence[str] = (),
     resolved_threads: bool = False,
+    owners: bool = False,
     allow_bypass: bool = True,
     by: Principal,
 ) -> Protection:
@@ -53,6 +54,7 @@ def set_protection(
         protection.paths = rules
         protection.checks = required
         protection.resolved_threads = resolved_threads
+        protection.owners = owners
         protection.allow_bypass = allow_bypass
         protection.save()
         protection.groups.set([chosen[name] for name in dict.fromkeys(groups)])
@@ -66,6 +68,7 @@ def set_protection(
                 "paths": rules,
                 "checks": protection.checks,
                 "resolved_threads": resolved_threads,
+                "owners": owners,
                 "allow_bypass": allow_bypass,
             },
         )
