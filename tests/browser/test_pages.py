@@ -41,6 +41,7 @@ PAGES = {
     "repository-builds": "/r/nyc/builds",
     "repository-settings": "/r/nyc/settings",
     "repository-pulls": "/r/nyc/pulls",
+    "labels": "/r/nyc/labels",
     "pull-new": f"/r/nyc/pulls/new?source={BRANCH}",
     "pull": PULL,
     "pull-commits": f"{PULL}/commits",

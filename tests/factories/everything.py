@@ -21,7 +21,7 @@ from webapp.comparisons.rules.dataset_rules import ComparisonRules
 from webapp.comparisons.services import request_comparison
 from webapp.datasets.queries import list_deleted_branches
 from webapp.datasets.services import create_branch, delete_branch, open_transaction
-from webapp.pulls.models import PendingComment, PullDataset
+from webapp.pulls.models import Label, PendingComment, PullDataset
 from webapp.pulls.services import add_comment, edit_comment, open_pull
 from webapp.repositories.services import add_webhook, report_status
 from webapp.sql.models import Query
@@ -59,6 +59,9 @@ BODIES: dict[str, Any] = {
     f"PATCH {PULL}/comments/{{comment_id}}": {"resolved": True},
     f"POST {PULL}/suggestions": {"comments": [1]},
     f"POST {PULL}/pending-comments": {"body": "b"},
+    f"POST {REPOSITORY}/labels": {"name": "urgent", "tone": "bad"},
+    f"PUT {PULL}/labels": {"labels": ["data"]},
+    f"PUT {PULL}/assignees": {"users": ["a-reader"]},
     f"POST {PULL}/reviewers": {"users": ["a-reader"]},
     f"PATCH {PULL}/pending-comments/{{pending_id}}": {"body": "c"},
     f"POST {PULL}/reviews": {"verdict": "comment", "body": "b"},
@@ -129,7 +132,7 @@ def make_world() -> World:
             "repo": "shop", "branch": "master", "sha": commit.sha, "path": "pipeline.toml", "username": "a-reader",
             "number": pull.number, "webhook": webhook.pk, "dataset_id": dataset.pk, "build_id": build.pk,
             "job_id": Job.objects.filter(build=build).values_list("pk", flat=True).get(),
-            "transaction": opened.pk, "token_id": 0, "name": "shop", "comment_id": comment.pk,
+            "transaction": opened.pk, "token_id": 0, "name": "shop", "label": "data", "comment_id": comment.pk,
             "query_id": query.pk, "deleted_id": list_deleted_branches(dataset)[0].pk,
             "rest": "master/pipeline.toml", "own_branch": "fix", "draft": "none", "notification": 0,
         },
@@ -139,6 +142,7 @@ def make_world() -> World:
     for role, scope in itertools.product(ROLES, ("", *SCOPES)):
         repositories.a_branch(repository, f"of-{role}-{scope}")
         world.own_token[role] = create_token(user=users[role], name="to be revoked")[0].pk
+    Label.objects.create(repository=repository, name="data", tone="ok")
     for role, user in users.items():
         world.own_pending[role] = PendingComment.objects.create(pull=pull, author=user, body="b").pk
     world.values["pending_id"] = world.own_pending["reader"]

@@ -27,7 +27,18 @@ from webapp.core import clock
 from webapp.datasets.models import Dataset, DatasetBranch, Transaction
 from webapp.git.values import Change
 from webapp.notices.models import Notification
-from webapp.pulls.models import Comment, PendingComment, PullDataset, PullRequest, Review, ReviewRequest, TimelineEvent
+from webapp.pulls.models import (
+    Assignee,
+    Comment,
+    Label,
+    PendingComment,
+    PullDataset,
+    PullLabel,
+    PullRequest,
+    Review,
+    ReviewRequest,
+    TimelineEvent,
+)
 from webapp.repositories import services
 from webapp.repositories.models import Publication, Repository
 from webapp.sql import models as sql
@@ -171,6 +182,7 @@ class Large:
             "a build": f"/builds/{self.build.pk}",
             "pull requests": "/pulls",
             "pull requests of a repository": f"/r/{name}/pulls",
+            "labels of a repository": f"/r/{name}/labels",
             "new pull request": f"/r/{name}/pulls/new",
             "new pull request of a branch": f"/r/{name}/pulls/new?source={self.pull.source}",
             "a pull request": pull,
@@ -254,6 +266,7 @@ class Large:
             "protections": f"{repository}/protections",
             "statuses": f"{repository}/commits/{self.pull.head_sha}/statuses",
             "queries": f"{repository}/queries",
+            "labels": f"{repository}/labels",
             "tokens": f"{api}/tokens",
         }
         return {
@@ -619,6 +632,11 @@ def _seed_pulls(
         for pull, count in [(pulls[0], size.comments), *((pull, 1) for pull in pulls[1::4])]
         for number in range(count)
     )
+    labels = [Label(repository=repository, name="data", tone="ok") for repository in repositories]
+    _write(labels)
+    by_repository = {label.repository_id: label for label in labels}
+    _write(PullLabel(pull=pull, label=by_repository[pull.repository_id]) for pull in pulls)
+    _write(Assignee(pull=pull, user=users[1]) for pull in pulls)
     _write(ReviewRequest(pull=pull, user=users[0]) for pull in pulls[::5])
     _write(
         PendingComment(pull=pulls[0], author=users[0], body=f"Remark {number}")

@@ -12,6 +12,7 @@ from webapp.comparisons.rules.states import NOT_COMPARED
 from webapp.core import clock
 from webapp.core.moves import Moves, StateField
 from webapp.pulls.rules import states
+from webapp.pulls.rules.labels import MOST_NAME, PLAIN, TONE_CHOICES
 from webapp.pulls.rules.states import MergeState, PullState
 from webapp.repositories.models import commit_key
 
@@ -208,6 +209,56 @@ class DatasetVerdict(models.Model):
 
     def __str__(self) -> str:
         return f"{self.pull_id}: {self.path} {self.verdict} by {self.reviewer_id}"
+
+
+class Label(models.Model):
+    """A word of a repository by which its pull requests are sorted."""
+
+    repository = models.ForeignKey(
+        "repositories.Repository", on_delete=models.CASCADE, related_name="labels", db_constraint=False
+    )
+    name = models.CharField(max_length=MOST_NAME)
+    tone = models.CharField(max_length=10, choices=TONE_CHOICES)
+
+    class Meta(TypedModelMeta):
+        constraints: ClassVar = [models.UniqueConstraint(fields=["repository", "name"], name="label_once")]
+        ordering: ClassVar = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def pill(self) -> str:
+        """The kind of pill that shows it."""
+        return "" if self.tone == PLAIN else self.tone
+
+
+class PullLabel(models.Model):
+    """A pull request has a label."""
+
+    pull = models.ForeignKey(PullRequest, on_delete=models.CASCADE, related_name="labels", db_constraint=False)
+    label = models.ForeignKey(Label, on_delete=models.CASCADE, related_name="pulls", db_constraint=False)
+
+    class Meta(TypedModelMeta):
+        constraints: ClassVar = [models.UniqueConstraint(fields=["pull", "label"], name="labelled_once")]
+        ordering: ClassVar = ["label__name"]
+
+    def __str__(self) -> str:
+        return f"{self.pull_id}: label {self.label_id}"
+
+
+class Assignee(models.Model):
+    """Somebody sees to a pull request."""
+
+    pull = models.ForeignKey(PullRequest, on_delete=models.CASCADE, related_name="assignees", db_constraint=False)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_constraint=False)
+
+    class Meta(TypedModelMeta):
+        constraints: ClassVar = [models.UniqueConstraint(fields=["pull", "user"], name="assigned_once")]
+        ordering: ClassVar = ["user__username"]
+
+    def __str__(self) -> str:
+        return f"{self.pull_id}: {self.user_id} sees to it"
 
 
 class ReviewRequest(models.Model):

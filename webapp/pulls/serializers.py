@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
+from django.db.models import prefetch_related_objects
 from django.urls import reverse
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
@@ -22,11 +23,13 @@ from webapp.core.inputs import ExactBody, Flag, NullIsAbsent, Text
 from webapp.core.serializers import NounSerializer, OptionalText, TextOrNull
 from webapp.pulls.models import Comment, Merge, PullDataset, PullRequest, Review
 from webapp.pulls.queries import pulls as queries
+from webapp.pulls.queries.lists import list_sorted_by
 from webapp.pulls.queries.named import ShownDataset, show_dataset
 from webapp.pulls.queries.reverts import find_revert
 from webapp.pulls.queries.timeline import TimelineEntry
 from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.checks import CheckResult
+from webapp.pulls.rules.labels import MOST_NAME, TONES
 from webapp.pulls.rules.reviewers import ReviewerState
 from webapp.pulls.rules.states import MergeState, PullState
 
@@ -130,6 +133,18 @@ class ReviewersSerializer(NullIsAbsent):
     groups = serializers.ListField(child=Text(), required=False)
 
 
+class PullLabelsSerializer(ExactBody):
+    """Body of PUT …/labels."""
+
+    labels = serializers.ListField(child=Text(), help_text="names of labels of the repository; all that it has then")
+
+
+class PullAssigneesSerializer(ExactBody):
+    """Body of PUT …/assignees."""
+
+    users = serializers.ListField(child=Text(), help_text="user names; all who see to it then")
+
+
 class NewPullBuildSerializer(NullIsAbsent):
     """Body of POST …/builds; all of it may be left out."""
 
@@ -160,6 +175,13 @@ class BranchUpdateSerializer(NullIsAbsent):
 # --- pull requests --------------------------------------------------------------------------------
 
 
+class LabelSerializer(NounSerializer):
+    """A label of a repository."""
+
+    name = Text(max_length=MOST_NAME)
+    tone = serializers.ChoiceField(choices=TONES, required=False, help_text="its colour; default: plain")
+
+
 class PullSerializer(NounSerializer):
     """A pull request, as lists show it."""
 
@@ -177,6 +199,18 @@ class PullSerializer(NounSerializer):
     created_at = serializers.DateTimeField()
     updated_at = serializers.DateTimeField()
     closed_at = serializers.DateTimeField(allow_null=True)
+    labels = serializers.SerializerMethodField(help_text="names of labels of the repository")
+    assignees = serializers.SerializerMethodField(help_text="user names of those who see to it")
+
+    def get_labels(self, pull: PullRequest) -> list[str]:
+        """Return the names of its labels."""
+        prefetch_related_objects([pull], *list_sorted_by())
+        return [row.label.name for row in pull.labels.all()]
+
+    def get_assignees(self, pull: PullRequest) -> list[str]:
+        """Return the names of those who see to it."""
+        prefetch_related_objects([pull], *list_sorted_by())
+        return [row.user.username for row in pull.assignees.all()]
 
 
 class BlockerSerializer(NounSerializer):

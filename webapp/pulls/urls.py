@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
+from webapp.pulls.api import labels as label_api
 from webapp.pulls.api import pulls as api
-from webapp.pulls.views import data, pull
+from webapp.pulls.views import data, labels, pull
 
 _PAGE = "r/<str:repo>/pulls/<int:number>"
 page_urls: list[URLPattern] = [
     path("pulls", pull.list_pulls, name="pulls"),
     path("r/<str:repo>/pulls", pull.list_pulls, name="repository-pulls"),
+    path("r/<str:repo>/labels", labels.show_labels, name="labels"),
+    path("r/<str:repo>/labels/set", labels.set_label, name="label-set"),
+    path("r/<str:repo>/labels/remove", labels.remove_label, name="label-remove"),
+    path(f"{_PAGE}/labels", labels.label_pull, name="pull-labels"),
+    path(f"{_PAGE}/assignees", labels.assign_pull, name="pull-assignees"),
     path("r/<str:repo>/pulls/new", pull.new_pull, name="pull-new"),
     path(f"{_PAGE}/preview", pull.preview, name="pull-preview"),
     path(_PAGE, pull.show_conversation, name="pull"),
@@ -77,6 +83,10 @@ api_urls: list[URLPattern] = [
     ),
     path(f"{_PULL}/suggestions", api.PullSuggestions.as_view(), name="api-pull-suggestions"),
     path(f"{_PULL}/reviews", api.PullReviews.as_view(), name="api-pull-reviews"),
+    path("repositories/<str:repo>/labels", label_api.LabelList.as_view(), name="api-labels"),
+    path("repositories/<str:repo>/labels/<str:label>", label_api.LabelDetail.as_view(), name="api-label"),
+    path(f"{_PULL}/labels", label_api.PullLabels.as_view(), name="api-pull-labels"),
+    path(f"{_PULL}/assignees", label_api.PullAssignees.as_view(), name="api-pull-assignees"),
     path(f"{_PULL}/reviewers", api.PullReviewers.as_view(), name="api-pull-reviewers"),
     path(f"{_PULL}/builds", api.PullBuilds.as_view(), name="api-pull-builds"),
     path(f"{_PULL}/close", api.PullClose.as_view(), name="api-pull-close"),

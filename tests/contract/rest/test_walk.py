@@ -243,6 +243,13 @@ def walk_pull(stack: Stack) -> int:
     stack.call("PATCH", at, json={"resolved": True})
     stack.call("GET", at)
     stack.call("DELETE", f"{here}/comments/{reply['id']}", expect=204)
+    stack.call("POST", "/repositories/shop/labels", json={"name": "data", "tone": "ok"}, expect=201)
+    assert stack.call("PUT", f"{here}/labels", json={"labels": ["data"]})["labels"] == ["data"]
+    assert stack.call("PUT", f"{here}/assignees", json={"users": ["mira"]})["assignees"] == ["mira"]
+    [named] = stack.call("GET", f"{pulls}?label=data&assignee=mira")["results"]
+    assert named["number"] == made["number"]
+    stack.call("GET", "/repositories/shop/labels")
+    stack.call("DELETE", "/repositories/shop/labels/data", expect=204)
     [asked] = stack.call("POST", f"{here}/reviewers", json={"users": ["mira"]})["results"]
     assert (asked["name"], asked["state"]) == ("mira", "asked")
     stack.call("GET", f"{here}/reviewers")

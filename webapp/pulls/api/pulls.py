@@ -35,7 +35,7 @@ from webapp.core.pagination import paginate
 from webapp.pulls import serializers, services
 from webapp.pulls.queries import named, threads, timeline
 from webapp.pulls.queries import pulls as queries
-from webapp.pulls.queries.lists import PullFilter, list_pulls
+from webapp.pulls.queries.lists import PullFilter, list_pulls, list_sorted_by
 from webapp.pulls.queries.pending import get_pending, list_pending
 from webapp.pulls.queries.reviewers import list_reviewers
 from webapp.pulls.queries.three_ways import read_three_ways
@@ -89,6 +89,7 @@ class PullList(PullEndpoint):
         """List pull requests, newest first; `state` is open, merged, closed or all."""
         repository = repositories.get_repository(self.principal, repo)
         pulls = list_pulls(self.principal, PullFilter.read_api(request.GET), repository=repository)
+        pulls = pulls.prefetch_related(*list_sorted_by())
         return Response(paginate(request._request, pulls, serializers.PullSerializer))
 
     @extend_schema(

@@ -15,6 +15,7 @@ from webapp.pulls.pages.merge_box import MergeBox, describe_merge
 from webapp.pulls.pages.references import link_references, texts_of
 from webapp.pulls.pages.timeline import Anchor, ConversationEntry, Mark, describe_anchor, read_timeline, sum_up
 from webapp.pulls.queries import pulls as queries
+from webapp.pulls.queries.labels import list_labels
 from webapp.pulls.queries.remarks import Remark, RemarkReader, make_remark
 from webapp.pulls.queries.reviewers import OfferedNames, list_reviewers, may_ask, offer_reviewers
 from webapp.pulls.rules import approvals, states
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from webapp.core.principals import Principal
-    from webapp.pulls.models import PullDataset, PullRequest
+    from webapp.pulls.models import Label, PullDataset, PullRequest
     from webapp.pulls.rules.checks import CheckResult
 
 ENTRIES = 50
@@ -109,6 +110,11 @@ class ConversationPage:
     reviewers: list[Reviewer]
     offered: OfferedNames | None
     """Whose review the reader may ask for; None where they may not."""
+    labels: list[Label]
+    assignees: list[str]
+    may_sort: bool
+    """Whether the reader may change these two."""
+    offered_labels: list[Label]
     groups: list[DatasetGroup]
     checks: list[CheckResult]
     rules: list[str]
@@ -142,6 +148,7 @@ def read_conversation(
     reader = RemarkReader.of(principal, loaded.pull)
     timeline = read_timeline(loaded, replace(reader, pending=()))  # they have a box of their own
     pending = _list_pending(loaded, reader)
+    may_sort = may_ask(principal, loaded.pull)
     opened, *entries = timeline.entries
     end = min(len(entries) if before is None else before, len(entries))
     start = max(0, end - ENTRIES)
@@ -159,7 +166,11 @@ def read_conversation(
         pending=pending,
         merge=describe_merge(loaded, head),
         reviewers=_list_reviewers(loaded),
-        offered=offer_reviewers(principal, loaded.pull) if head.is_open and may_ask(principal, loaded.pull) else None,
+        offered=offer_reviewers(principal, loaded.pull) if head.is_open and may_sort else None,
+        labels=[row.label for row in loaded.pull.labels.select_related("label")],
+        assignees=[row.user.username for row in loaded.pull.assignees.select_related("user")],
+        may_sort=may_sort,
+        offered_labels=list(list_labels(loaded.pull.repository)) if may_sort else [],
         groups=_group_datasets(loaded),
         checks=queries.list_checks(loaded.pull),
         rules=_list_rules(loaded),

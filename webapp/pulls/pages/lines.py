@@ -14,6 +14,7 @@ from webapp.builds.rules.states import BuildState
 from webapp.pulls.models import Review
 from webapp.pulls.pages import counts
 from webapp.pulls.queries.approvers import list_ineligible
+from webapp.pulls.queries.lists import list_sorted_by
 from webapp.pulls.queries.pulls import find_base, find_protection
 from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.states import PullState
@@ -21,7 +22,7 @@ from webapp.pulls.rules.states import PullState
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from webapp.pulls.models import PullRequest
+    from webapp.pulls.models import Label, PullRequest
     from webapp.repositories.models import Protection
 
 
@@ -49,6 +50,8 @@ class PullLine:
     needed: int
     void: int
     rejected: int
+    labels: list[Label]
+    assignees: list[str]
 
     @property
     def icon(self) -> str:
@@ -99,7 +102,7 @@ def describe_pulls(pulls: Sequence[PullRequest]) -> list[PullLine]:
     reviews: dict[int, list[Review]] = {}
     for review in Review.objects.filter(pull__in=pulls).select_related("reviewer"):
         reviews.setdefault(review.pull_id, []).append(review)
-    prefetch_related_objects(pulls, "repository__protections")
+    prefetch_related_objects(pulls, "repository__protections", *list_sorted_by())
     return [
         _describe(
             pull,
@@ -153,6 +156,8 @@ def _describe(
         needed=protection.approvals if protection else 0,
         void=sum(fact.void and fact.verdict == states.APPROVE for fact in facts),
         rejected=sum(verdict == states.REJECT for verdict in standing.values()),
+        labels=[row.label for row in pull.labels.all()],
+        assignees=[row.user.username for row in pull.assignees.all()],
     )
 
 

@@ -20,15 +20,18 @@ from webapp.pulls.pages import lines
 from webapp.pulls.pages.code import FILES, ChangedFolder, FileView, group_files, view_file
 from webapp.pulls.pages.conversation import frame
 from webapp.pulls.queries import pulls as queries
+from webapp.pulls.queries.labels import list_labels
 from webapp.pulls.queries.lists import ALL, PullFilter, list_pulls
 from webapp.pulls.queries.templates import read_template
 from webapp.pulls.rules.datasets import classify_datasets
+from webapp.pulls.rules.labels import TONE_CHOICES
 from webapp.pulls.rules.states import PullState
 from webapp.repositories import queries as repositories
 
 if TYPE_CHECKING:
     from webapp.core.principals import Principal
     from webapp.git.values import CommitInfo
+    from webapp.pulls.models import Label
     from webapp.repositories.models import Repository
     from webapp.repositories.queries import BranchInfo
 
@@ -60,6 +63,8 @@ class ListPage:
     page_number: int
     total: int
     may_open: bool
+    labels: list[Label] = field(default_factory=list)
+    """All of the repository, for the filter."""
     repo_bar: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -105,6 +110,31 @@ def read_list(principal: Principal, *, repository: str, parameters: Mapping[str,
         page_number=number,
         total=next(tab.count for tab in tabs if tab.value == filters.state),
         may_open=bool(repository) and can_repository(principal, repository, "write"),
+        labels=list(list_labels(row)) if row else [],
+    )
+
+
+@dataclass(frozen=True)
+class LabelPage:
+    """Context of the list of labels."""
+
+    nav: str
+    repo_bar: dict[str, str]
+    repository: str
+    labels: list[Label]
+    tones: list[tuple[str, str]]
+    may_write: bool
+
+
+def read_labels(principal: Principal, repository: str) -> LabelPage:
+    """Return the labels of a repository."""
+    row = repositories.get_repository(principal, repository)
+    return LabelPage(
+        **frame(repository),
+        repository=repository,
+        labels=list(list_labels(row)),
+        tones=TONE_CHOICES,
+        may_write=can_repository(principal, repository, "write"),
     )
 
 

@@ -26,7 +26,7 @@ from webapp.pulls.rules import states
 from webapp.repositories.queries import publications_of_commits
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from datetime import datetime
 
     from webapp.pulls.models import PullRequest
@@ -328,8 +328,9 @@ def _describe_event(pull: PullRequest, event: TimelineEvent, published: Any) -> 
     if event.kind == "target_moved":
         text = f"{data.get('branch', pull.target)} moved from {str(data.get('before'))[:7]} to {str(data.get('after'))[:7]}"
         return replace(entry, icon="history", badge="warn", text=text)
-    if event.kind in ("review_asked", "review_unasked"):
-        return replace(entry, icon="code-review", text=_say_asked(event.kind, data))
+    if event.kind in _SORTED:
+        icon, describe = _SORTED[event.kind]
+        return replace(entry, icon=icon, text=describe(data))
     if event.kind in _CHANGED:
         icon, words = _CHANGED[event.kind]
         return replace(entry, icon=icon, text=words.format(before=data.get("before"), after=data.get("after")))
@@ -354,11 +355,39 @@ def _describe_verdict(pull: PullRequest, entry: ConversationEntry, data: dict[st
     return replace(entry, icon=icon, badge=badge, text=text, anchor=anchor, note=data["reason"])
 
 
-def _say_asked(kind: str, data: dict[str, Any]) -> str:
-    names = ", ".join([*data.get("users", ()), *data.get("groups", ())])
-    if data.get("owners"):
-        return f"Owners were asked for a review: {names}"
-    return f"asked for a review by {names}" if kind == "review_asked" else f"no more asks for a review by {names}"
+def _say_labels(data: dict[str, Any]) -> str:
+    return _say_changed(data, "added", "removed", "the label ")
+
+
+def _say_assignees(data: dict[str, Any]) -> str:
+    return _say_changed(data, "assigned", "unassigned")
+
+
+def _say_changed(data: dict[str, Any], add: str, remove: str, what: str = "") -> str:
+    """Say what somebody added and took away, with the verbs for it."""
+    parts = ((verb, ", ".join(data.get(name, ()))) for verb, name in ((add, "added"), (remove, "removed")))
+    return " and ".join(f"{verb} {what}{names}" for verb, names in parts if names)
+
+
+def _say_asked(data: dict[str, Any]) -> str:
+    words = "Owners were asked for a review:" if data.get("owners") else "asked for a review by"
+    return f"{words} {_list_names(data)}"
+
+
+def _say_unasked(data: dict[str, Any]) -> str:
+    return f"no more asks for a review by {_list_names(data)}"
+
+
+def _list_names(data: dict[str, Any]) -> str:
+    return ", ".join([*data.get("users", ()), *data.get("groups", ())])
+
+
+_SORTED: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
+    "labelled": ("tag", _say_labels),
+    "assigned": ("person", _say_assignees),
+    "review_asked": ("code-review", _say_asked),
+    "review_unasked": ("code-review", _say_unasked),
+}
 
 
 def _describe_push(

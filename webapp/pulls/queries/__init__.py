@@ -4,6 +4,7 @@ Modules:
     pulls: what services and API need to know of one.
     lists: lists of pull requests, and their filters.
     waiting: what waits for somebody.
+    labels: labels of a repository.
     owners: who owns what is changed.
     reviewers: who reviewed, who is asked to, and who could be.
     approvers: whose approval does not count, and why.

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
-from django.db.models import Q
+from django.db.models import Prefetch, Q
 
 from webapp.core.errors import InvalidInput
 from webapp.core.filters import ListFilter, offer
 from webapp.core.numbers import read_count
-from webapp.pulls.models import PullRequest
+from webapp.pulls.models import Assignee, PullLabel, PullRequest, Review, ReviewRequest
 from webapp.pulls.queries import waiting
 from webapp.pulls.rules.states import PullState
 
@@ -32,9 +32,18 @@ class PullFilter(ListFilter):
 
     state: str = offer(default=ALL, choices=(*PullState, ALL))
     q: str = offer(in_api=False)
-    author: str = offer("author__username", in_api=False)
+    author: str = offer("author__username", words="user name of who opened it")
+    assignee: str = offer("assignees__user__username", words="user name of somebody who sees to it")
+    label: str = offer("labels__label__name", words="name of a label")
+    reviewer: str = offer(words="user name of somebody who reviewed it, or is asked to")
     review: str = offer(in_api=False)
     """me, where only those are wanted that wait for the reader's review; else empty."""
+
+    @property
+    def people(self) -> list[tuple[str, str]]:
+        """Return the name and value of each filter by people and labels that is set."""
+        names = ("author", "assignee", "reviewer", "label")
+        return [(name, getattr(self, name)) for name in names if getattr(self, name)]
 
     @classmethod
     def read_page(cls, parameters: Mapping[str, str]) -> Self:
@@ -59,9 +68,19 @@ def list_pulls(
         pulls = pulls.filter(repository=repository)
     if filters.state != ALL:
         pulls = pulls.filter(state=filters.state)
+    if filters.reviewer:
+        reviews = Review.objects.filter(reviewer__username=filters.reviewer)
+        requests = ReviewRequest.objects.filter(user__username=filters.reviewer)
+        pulls = pulls.filter(Q(pk__in=reviews.values("pull")) | Q(pk__in=requests.values("pull")))
     if filters.review == ME:
         pulls = pulls.filter(pk__in=waiting.list_reviews(principal).order_by().values("pk"))
     return pulls.filter(_has_words(filters.q)) if filters.q else pulls
+
+
+def list_sorted_by() -> tuple[Prefetch[str], Prefetch[str]]:
+    """Return what reads labels and assignees of many pull requests at once."""
+    labels, assignees = PullLabel.objects.select_related("label"), Assignee.objects.select_related("user")
+    return Prefetch("labels", labels), Prefetch("assignees", assignees)
 
 
 def _has_words(q: str) -> Q:

@@ -2,6 +2,7 @@
 
 Modules:
     states: states and kinds of pull requests.
+    labels: how labels may be called, and their colours.
     owners: who owns which paths and datasets.
     reviewers: where somebody who is asked, or who reviewed, stands.
     datasets: which datasets one changes.

@@ -107,6 +107,8 @@ EVENT_CHOICES = [
     ("drafted", "made it a draft"),
     ("source_deleted", "deleted the source branch"),
     ("source_restored", "restored the source branch"),
+    ("labelled", "changed the labels"),
+    ("assigned", "changed who sees to it"),
     ("review_asked", "asked for a review"),
     ("review_unasked", "asked for a review no more"),
     ("closed", "closed this pull request"),

@@ -6,6 +6,7 @@ Modules:
     sides: builds of both sides.
     remarks: threads of comments, and marks of what was viewed.
     verdicts: what reviewers say of single datasets.
+    labels: labels of repositories and pull requests, and who sees to one.
     reviewers: people and groups whose review is asked for.
     pending: comments that wait for the verdict of their author's review.
     suggestions: changes of lines that comments suggest, as commits.
@@ -18,6 +19,7 @@ Modules:
 """
 
 from webapp.pulls.services.attaching import cancel_pull_comparison
+from webapp.pulls.services.labels import assign_pull, label_pull, remove_label, set_label
 from webapp.pulls.services.merging import merge_pull, resume_merge, retry_rebuild, sweep_merges
 from webapp.pulls.services.pending import add_pending, delete_pending, discard_review, edit_pending
 from webapp.pulls.services.pulls import (
@@ -43,6 +45,7 @@ __all__ = [
     "add_pending",
     "add_review",
     "ask_reviewers",
+    "assign_pull",
     "build_pull",
     "cancel_pull_comparison",
     "close_pull",
@@ -54,17 +57,20 @@ __all__ = [
     "edit_comment",
     "edit_pending",
     "judge_dataset",
+    "label_pull",
     "mark_viewed",
     "merge_pull",
     "open_pull",
     "refresh_by_id",
     "refresh_pull",
+    "remove_label",
     "reopen_pull",
     "resolve_comment",
     "restore_source",
     "resume_merge",
     "retry_rebuild",
     "revert_pull",
+    "set_label",
     "sweep_merges",
     "unask_reviewers",
     "update_branch",

@@ -14,8 +14,7 @@ from webapp.pulls.models import DatasetVerdict, PullRequest, Viewed
 from webapp.pulls.queries.remarks import content_of_dataset
 from webapp.pulls.rules import states
 from webapp.pulls.rules.states import PullState
-from webapp.pulls.services.pulls import record_event
-from webapp.pulls.services.remarks import check_body, record_pull_act
+from webapp.pulls.services.remarks import check_body, record_event, record_pull_act
 
 if TYPE_CHECKING:
     from webapp.core.principals import Principal
