@@ -50,6 +50,7 @@ def test_only_move_writes_a_column_of_states() -> None:
         "Comparison",
         "Publication",
         "Query",
+        "QueuedMerge",
         "Transaction",
     } == columns.keys()
     writes = [

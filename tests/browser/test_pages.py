@@ -42,6 +42,7 @@ PAGES = {
     "repository-settings": "/r/nyc/settings",
     "repository-pulls": "/r/nyc/pulls",
     "labels": "/r/nyc/labels",
+    "merge-queue": "/r/nyc/queue",
     "pull-new": f"/r/nyc/pulls/new?source={BRANCH}",
     "pull": PULL,
     "pull-commits": f"{PULL}/commits",

@@ -204,6 +204,9 @@ def list_pull_forms(world: World) -> Iterator[Form]:
     yield Form("/r/shop/pulls/new", opened, "open_pull", f"shop#{number + 1}", query="?source=other&target=master")
     yield Form(f"{here}/update", {}, "commit_files", "shop", prepare=move_master)
     merge = {"method": "merge", "rebuild": "modified"}
+    queue, leave = (f"/r/shop/pulls/{number + 1}/{act}" for act in ("queue", "leave-queue"))
+    yield Form(queue, merge, "queue_merge", f"shop#{number + 1}", prepare=publish_other)
+    yield Form(leave, {}, "leave_queue", f"shop#{number + 1}")
     yield Form(f"/r/shop/pulls/{number + 1}/merge", merge, "merge_pull", f"shop#{number + 1}", prepare=publish_other)
     yield Form(f"/r/shop/pulls/{number + 1}/retry", {}, "retry_build", "build ", prepare=fail_rebuild)
     yield Form(f"/r/shop/pulls/{number + 1}/revert", {}, "revert_pull", f"shop#{number + 1}")

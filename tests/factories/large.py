@@ -183,6 +183,7 @@ class Large:
             "pull requests": "/pulls",
             "pull requests of a repository": f"/r/{name}/pulls",
             "labels of a repository": f"/r/{name}/labels",
+            "merge queue": f"/r/{name}/queue",
             "new pull request": f"/r/{name}/pulls/new",
             "new pull request of a branch": f"/r/{name}/pulls/new?source={self.pull.source}",
             "a pull request": pull,

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from datetime import timedelta
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from django.conf import settings
 from django.db import models
+from django.db.models import Case, When
 
 from webapp.comparisons.models import Comparison
 from webapp.comparisons.rules.states import NOT_COMPARED
 from webapp.core import clock
 from webapp.core.moves import Moves, StateField
+from webapp.dispatch.leases import Leases
 from webapp.pulls.rules import states
 from webapp.pulls.rules.labels import MOST_NAME, PLAIN, TONE_CHOICES
-from webapp.pulls.rules.states import MergeState, PullState
+from webapp.pulls.rules.queue import queue_branch
+from webapp.pulls.rules.states import QUEUE_GOES_ON, MergeState, PullState, QueueState
 from webapp.repositories.models import commit_key
 
 if TYPE_CHECKING:
@@ -452,6 +456,84 @@ class Merge(models.Model):
     def landing_branch(self) -> str:
         """The branch that it was asked for; a process of an earlier release wrote none, and meant the pull request's."""
         return self.target or self.pull.target
+
+
+class QueuedMergeRows(Leases["QueuedMerge"]):
+    """Merges that are asked for. One whose code a worker imports is being tested as well."""
+
+    lease = timedelta(seconds=20)
+    waits = QueueState.TESTING
+    runs = QueueState.TESTING
+
+    def going_on(self) -> Self:
+        """Return those that are still asked for, in their order; those that have no place yet come last."""
+        unplaced = Case(When(place=0, then=1), default=0)
+        return self.filter(state__in=QUEUE_GOES_ON).order_by(unplaced, "place", "pk")
+
+
+class QueuedMerge(models.Model):
+    """A merge that somebody asked for when it is ready: tested on what lands before it, then landed as it was tested.
+
+    What would land is made before any ref moves, and built on a branch that nobody reads. Git and the rows say how far
+    it came, so that any worker carries it on.
+    """
+
+    pull = models.ForeignKey(PullRequest, on_delete=models.CASCADE, related_name="queued", db_constraint=False)
+    repository = models.ForeignKey(
+        "repositories.Repository", on_delete=models.CASCADE, related_name="+", db_constraint=False
+    )
+    target = models.CharField(max_length=200)
+    method = models.CharField(max_length=10, choices=states.METHOD_CHOICES)
+    rebuild = models.CharField(max_length=10, choices=states.REBUILD_CHOICES)
+    enqueued_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+", db_constraint=False
+    )
+    """Whose rights count, also when it lands."""
+    source_sha = models.CharField(max_length=40)
+    """The head that is to be merged: with another one it leaves."""
+    source_commit = commit_key("source_sha")
+    state = StateField(max_length=10, default=QueueState.QUEUED)
+    place = models.PositiveBigIntegerField(default=0)
+    """Its place in the order, which it keeps; 0 until it joins the queue."""
+    base_sha = models.CharField(max_length=40, blank=True)
+    """What it was tested on: the target's head, or what the one before it would land as."""
+    base_commit = commit_key("base_sha")
+    tested_sha = models.CharField(max_length=40, blank=True)
+    """What would land; empty where it conflicts with what it was to be tested on."""
+    tested_commit = commit_key("tested_sha")
+    targets = models.JSONField(default=list)
+    """Dataset paths that its test builds."""
+    build = models.ForeignKey(
+        "builds.Build", null=True, on_delete=models.SET_NULL, related_name="+", db_constraint=False
+    )
+    reason = models.TextField(blank=True)
+    """Why its test failed, or why it left."""
+    attempt = models.PositiveIntegerField(default=0)
+    """Fences the workers that import its code: what an earlier one still does has no effect."""
+    lease_until = models.DateTimeField(null=True)
+    created_at = models.DateTimeField(default=clock.now)
+    finished_at = models.DateTimeField(null=True)
+
+    objects = QueuedMergeRows.as_manager()
+
+    class Meta(TypedModelMeta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["pull"],
+                condition=models.Q(state__in=sorted(state.value for state in QUEUE_GOES_ON)),
+                name="queued_merge_once",
+            ),
+        ]
+        indexes: ClassVar = [models.Index(fields=["repository", "target", "state"], name="queued_merge_of_branch")]
+        ordering: ClassVar = ["-id"]
+
+    def __str__(self) -> str:
+        return f"{self.pull_id}: {self.state}"
+
+    @property
+    def test_branch(self) -> str:
+        """The branch on which its test builds; empty before there is one."""
+        return queue_branch(self.repository.name, self.pk, self.tested_sha) if self.tested_sha else ""
 
 
 class SpecRecord(models.Model):

@@ -21,8 +21,9 @@ from webapp.comparisons.serializers.described import (
 )
 from webapp.core.inputs import ExactBody, Flag, NullIsAbsent, Text
 from webapp.core.serializers import NounSerializer, OptionalText, TextOrNull
-from webapp.pulls.models import Comment, Merge, PullDataset, PullRequest, Review
+from webapp.pulls.models import Comment, Merge, PullDataset, PullRequest, QueuedMerge, Review
 from webapp.pulls.queries import pulls as queries
+from webapp.pulls.queries import queue
 from webapp.pulls.queries.lists import list_sorted_by
 from webapp.pulls.queries.named import ShownDataset, show_dataset
 from webapp.pulls.queries.reverts import find_revert
@@ -31,7 +32,7 @@ from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.checks import CheckResult
 from webapp.pulls.rules.labels import MOST_NAME, TONES
 from webapp.pulls.rules.reviewers import ReviewerState
-from webapp.pulls.rules.states import MergeState, PullState
+from webapp.pulls.rules.states import MergeState, PullState, QueueState
 
 
 def words(choices: list[tuple[str, str]]) -> list[str]:
@@ -153,14 +154,19 @@ class NewPullBuildSerializer(NullIsAbsent):
     force = Flag(required=False)
 
 
-class NewMergeSerializer(NullIsAbsent):
-    """Body of POST …/merge; all of it may be left out."""
+class NewQueuedMergeSerializer(NullIsAbsent):
+    """Body of POST …/queue; all of it may be left out."""
 
     method = serializers.ChoiceField(choices=words(states.METHOD_CHOICES), required=False)
     rebuild = serializers.ChoiceField(choices=words(states.REBUILD_CHOICES), required=False)
     expected_head = Text(
         required=False, allow_blank=True, trim_whitespace=False, help_text="409 when the source has moved"
     )
+
+
+class NewMergeSerializer(NewQueuedMergeSerializer):
+    """Body of POST …/merge; all of it may be left out."""
+
     bypass = Flag(required=False, help_text="merge past a requirement; maintainers only")
 
 
@@ -295,6 +301,31 @@ class MergeSerializer(NounSerializer):
         return queries.describe_outcome(merge)
 
 
+class QueuedMergeSerializer(NounSerializer):
+    """A merge that somebody asked for when it is ready."""
+
+    number = serializers.IntegerField(source="pull.number", help_text="of the pull request")
+    target = serializers.CharField()
+    state = serializers.ChoiceField(choices=words(QueueState.choices()))
+    place = serializers.SerializerMethodField(help_text="in the queue of the target, from 1; null before it has one")
+    method = serializers.ChoiceField(choices=words(states.METHOD_CHOICES))
+    rebuild = serializers.ChoiceField(choices=words(states.REBUILD_CHOICES))
+    head = serializers.CharField(source="source_sha", help_text="the commit that is to be merged")
+    base = TextOrNull(source="base_sha", help_text="the commit that it is tested on")
+    tested = TextOrNull(source="tested_sha", help_text="the commit that is tested, and lands as it is")
+    targets = serializers.ListField(child=serializers.CharField(), help_text="the datasets that its test builds")
+    build = BuildStateSerializer(allow_null=True, help_text="of what would land")
+    reason = TextOrNull(help_text="why its test failed, or why it left")
+    enqueued_by = serializers.CharField(source="enqueued_by.username")
+    created_at = serializers.DateTimeField()
+    finished_at = serializers.DateTimeField(allow_null=True)
+
+    def get_place(self, queued: QueuedMerge) -> int | None:
+        """Look it up among the places of all."""
+        places: dict[int, int] = self.context["places"]
+        return places.get(queued.pk)
+
+
 class PullDetailSerializer(PullSerializer):
     """A pull request with everything that decides its merge."""
 
@@ -305,6 +336,7 @@ class PullDetailSerializer(PullSerializer):
     )
     reviews = serializers.SerializerMethodField()
     merge = serializers.SerializerMethodField()
+    queued = serializers.SerializerMethodField(help_text="its merge, where somebody asks for that when it is ready")
     reverts = serializers.SerializerMethodField(help_text="number of the pull request that it takes back")
     reverted_by = serializers.SerializerMethodField(
         help_text="number of the pull request that takes it back: open, or merged and not itself reverted since"
@@ -341,6 +373,12 @@ class PullDetailSerializer(PullSerializer):
         merge = queries.find_merge(pull)
         return None if merge is None else MergeSerializer(merge).data
 
+    @extend_schema_field(QueuedMergeSerializer(allow_null=True))
+    def get_queued(self, pull: PullRequest) -> Any:
+        """Write the merge that is asked for."""
+        queued = queue.find_queued(pull)
+        return None if queued is None else show_queued(queued)
+
     def get_reverts(self, pull: PullRequest) -> int | None:
         """Name what it takes back."""
         return None if pull.reverts is None else pull.reverts.number
@@ -349,6 +387,11 @@ class PullDetailSerializer(PullSerializer):
         """Name what takes it back."""
         revert = find_revert(pull)
         return None if revert is None else revert.number
+
+
+def show_queued(queued: QueuedMerge) -> Any:
+    """Write one merge that is asked for, with its place."""
+    return QueuedMergeSerializer(queued, context={"places": queue.find_places([queued])}).data
 
 
 class RestoredBranchSerializer(NounSerializer):

@@ -13,3 +13,9 @@ from webapp.pulls import services
 def refresh(*, id: int, **_: Any) -> None:
     """Bring one pull request up to date."""
     services.refresh_by_id(pull_id=id)
+
+
+@shared_task(name="webapp.pulls.tasks.advance_queue", ignore_result=True)
+def advance_queue(*, repository: int, target: str, **_: Any) -> None:
+    """Carry on the merge queue of a branch."""
+    services.advance_by_id(repository_id=repository, target=target)

@@ -6,7 +6,7 @@ from django.urls import URLPattern, path
 
 from webapp.pulls.api import labels as label_api
 from webapp.pulls.api import pulls as api
-from webapp.pulls.views import data, labels, pull
+from webapp.pulls.views import data, labels, pull, queue
 
 _PAGE = "r/<str:repo>/pulls/<int:number>"
 page_urls: list[URLPattern] = [
@@ -19,6 +19,7 @@ page_urls: list[URLPattern] = [
     path(f"{_PAGE}/assignees", labels.assign_pull, name="pull-assignees"),
     path("r/<str:repo>/pulls/new", pull.new_pull, name="pull-new"),
     path(f"{_PAGE}/preview", pull.preview, name="pull-preview"),
+    path("r/<str:repo>/queue", queue.show_queue, name="merge-queue"),
     path(_PAGE, pull.show_conversation, name="pull"),
     path(f"{_PAGE}/merge-box", pull.show_merge_box, name="pull-merge-box"),
     path(f"{_PAGE}/news", pull.show_news, name="pull-news"),
@@ -44,6 +45,8 @@ page_urls: list[URLPattern] = [
     path(f"{_PAGE}/reviewers", pull.reviewers, name="pull-reviewers"),
     path(f"{_PAGE}/update", pull.update, name="pull-update"),
     path(f"{_PAGE}/merge", pull.merge, name="pull-merge"),
+    path(f"{_PAGE}/queue", pull.queue_merge, name="pull-queue"),
+    path(f"{_PAGE}/leave-queue", pull.leave_queue, name="pull-leave-queue"),
     path(f"{_PAGE}/retry", pull.retry, name="pull-retry"),
     path(f"{_PAGE}/revert", pull.revert, name="pull-revert"),
     path(f"{_PAGE}/delete-branch", pull.delete_branch, name="pull-delete-branch"),
@@ -93,6 +96,8 @@ api_urls: list[URLPattern] = [
     path(f"{_PULL}/reopen", api.PullReopen.as_view(), name="api-pull-reopen"),
     path(f"{_PULL}/update", api.PullUpdate.as_view(), name="api-pull-update"),
     path(f"{_PULL}/merge", api.PullMerge.as_view(), name="api-pull-merge"),
+    path(f"{_PULL}/queue", api.PullQueue.as_view(), name="api-pull-queue"),
+    path("repositories/<str:repo>/queue", api.MergeQueue.as_view(), name="api-merge-queue"),
     path(f"{_PULL}/revert", api.PullRevert.as_view(), name="api-pull-revert"),
     path(f"{_PULL}/restore-branch", api.PullRestoreBranch.as_view(), name="api-pull-restore-branch"),
 ]

@@ -96,6 +96,8 @@ MORE = {
     "/repositories/{}/protections/{}": "GET PATCH DELETE",
     "/repositories/{}/webhooks/{}": "GET DELETE",
     "/repositories/{}/webhooks/{}/deliveries": "GET",
+    "/repositories/{}/queue": "GET",
+    f"{PULL}/queue": "POST DELETE",
     f"{PULL}/comments": "GET",
     f"{PULL}/comments/{{}}": "GET PATCH DELETE",
     f"{PULL}/pending-comments": "GET POST DELETE",

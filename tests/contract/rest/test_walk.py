@@ -279,6 +279,9 @@ def walk_merge(stack: Stack, number: int) -> None:
     here = f"/repositories/shop/pulls/{number}"
     answer = requests.post(f"{stack.url}/tokens", json={"name": "mira"}, auth=("mira", PASSWORD), timeout=10)
     mira = {"Authorization": f"Bearer {answer.json()['token']}"}
+    assert stack.call("POST", f"{here}/queue", expect=202)["state"] == "waiting"  # for an approval
+    stack.call("GET", "/repositories/shop/queue?target=master")
+    stack.call("DELETE", f"{here}/queue", expect=204)
     review = requests.post(
         f"{stack.url}{here}/reviews", json={"verdict": "approve", "body": "Good."}, headers=mira, timeout=10
     )

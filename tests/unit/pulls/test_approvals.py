@@ -116,3 +116,11 @@ def test_seen_survives_json() -> None:
 
 def test_rules_digest_ignores_order() -> None:
     assert approvals.digest_rules({"a": 1, "b": [1]}) == approvals.digest_rules({"b": [1], "a": 1})
+
+
+def test_a_merge_result_that_was_not_tested_is_for_the_queue_to_mend() -> None:
+    [blocker] = approvals.list_blockers(replace(READY, failed_checks={"merge result": "master has 1 commit more"}))
+    assert (blocker.code, blocker.code in approvals.MAY_COME) == (approvals.TESTED_IN_QUEUE, False)
+    assert blocker.message == (
+        "What would be on master after the merge was not tested: master has 1 commit more. Merge it when it is ready."
+    )

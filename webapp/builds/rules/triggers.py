@@ -5,6 +5,7 @@ TRIGGERS = {
     "retry": "started",
     "pull": "started from the pull request",
     "review": "for a comparison on equal inputs",
+    "queue": "for the merge queue",
     "merge": "started by a merge",
     "upload": "started by an upload",
     "demo": "started by the demo",

@@ -19,6 +19,7 @@ Modules:
 
 from webapp.builds.services.builds import (
     advance_build,
+    call_off_build,
     cancel_build,
     end_build,
     plan_build,
@@ -28,7 +29,7 @@ from webapp.builds.services.builds import (
 )
 from webapp.builds.services.deletions import RestoredData, restore_data
 from webapp.builds.services.orders import BuildOrder
-from webapp.builds.services.publication import publish, request_publication, unpublish
+from webapp.builds.services.publication import import_aside, publish, request_publication, unpublish
 from webapp.builds.services.running import run_job
 from webapp.builds.services.sweeping import sweep_builds
 from webapp.builds.services.uploads import check_upload, keep_draft, load_draft, start_upload, wait_for_build
@@ -37,9 +38,11 @@ __all__ = [
     "BuildOrder",
     "RestoredData",
     "advance_build",
+    "call_off_build",
     "cancel_build",
     "check_upload",
     "end_build",
+    "import_aside",
     "keep_draft",
     "load_draft",
     "plan_build",

@@ -380,10 +380,20 @@ def cancel_build(*, build: Build, by: Principal) -> Build:
     rights.check_steer(by, build)
     if build.is_over:
         raise Conflict(f"Build {build.pk} is over: it is {build.state}.", code="build_over")
+    _cancel(build, by=by, reason=f"Cancelled by {by.username}.")
+    return build
+
+
+def call_off_build(*, build: Build, reason: str) -> None:
+    """Cancel a build, if it goes on, that the installation started and needs no more."""
+    if not build.is_over:
+        _cancel(build, by=None, reason=reason)
+
+
+def _cancel(build: Build, *, by: Principal | None, reason: str) -> None:
     with transaction.atomic():
         lock_outputs(build=build)
         Build.objects.filter(pk=build.pk, state__in=BUILD_UNFINISHED).update(cancel_requested=True)
-        reason = f"Cancelled by {by.username}."
         for job in build.jobs.filter(state__in=[JobState.WAITING, JobState.RUN_PENDING]):
             end_job(job=job, state=JobState.ABORTED, reason=reason)
         build.jobs.all().move(to=JobState.ABORT_PENDING, reason=reason)
@@ -394,7 +404,6 @@ def cancel_build(*, build: Build, by: Principal) -> Build:
         else:
             advance_build(build=build)
     build.refresh_from_db()
-    return build
 
 
 def retry_build(*, build: Build, by: Principal, is_trusted: bool = False) -> Build:

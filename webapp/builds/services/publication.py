@@ -31,10 +31,10 @@ from webapp.core import names
 from webapp.core.databases import keep_trying
 from webapp.core.errors import AppError, InvalidInput, Unavailable
 from webapp.dispatch.failures import PATIENCE_S, PartLost, named_failures
-from webapp.dispatch.leases import MAX_LOST
+from webapp.dispatch.leases import MAX_LOST, Leases
 from webapp.dispatch.processes import Ending, Sandbox, launch, watch
 from webapp.repositories import services as repository_services
-from webapp.repositories.models import Publication, PublicationRows, Repository
+from webapp.repositories.models import Publication, Repository
 from webapp.repositories.rules.states import PublicationState
 from webapp.runtime import doorbell
 from webapp.runtime.folders import make_open_folder, remove_folder
@@ -152,9 +152,25 @@ def publish_aside(*, build: Build) -> None:
     if published.filter(branch__in=build.chain[1:]).exists():
         unpublish(repository=repository, branch=branch)
         return
-    if published.filter(branch=branch).exists():
-        return
-    result = import_commit(repository=repository, sha=sha)
+    if not published.filter(branch=branch).exists():
+        import_aside(repository=repository, branch=branch, sha=sha)
+
+
+def import_aside(*, repository: Repository, branch: str, sha: str, held: Leases[Any] | None = None) -> None:
+    """Publish what the modules of a commit declare on a branch that Git does not have.
+
+    Args:
+        repository: whose commit it is.
+        branch: for which it is published.
+        sha: the commit.
+        held: the row that asks; once somebody else has it the process is ended.
+
+    Raises:
+        InvalidInput: the commit's modules cannot be imported, or declare what cannot be.
+        Unavailable: there is no room, or the job runner is starting; `PartLost` where it has died.
+
+    """
+    result = import_commit(repository=repository, sha=sha, held=held)
     errors = list(result.errors) or check_result(repository=repository, result=result)
     if errors:
         message = f"The JobSpecs of {sha[:7]} cannot be read: {errors[0].file}:{errors[0].line} {errors[0].message}"
@@ -168,13 +184,13 @@ def unpublish(*, repository: Repository, branch: str) -> None:
     PublishedSpec.objects.filter(repository=repository, branch=branch).delete()
 
 
-def import_commit(*, repository: Repository, sha: str, held: PublicationRows | None = None) -> PublishResult:
+def import_commit(*, repository: Repository, sha: str, held: Leases[Any] | None = None) -> PublishResult:
     """Import the modules of a commit in a process of its own and return what they declare.
 
     Args:
         repository: whose commit it is.
         sha: the commit.
-        held: the publication that asks; once somebody else has it the process is ended.
+        held: the row that asks, such as a publication; once somebody else has it the process is ended.
 
     Raises:
         Unavailable: there is no room, or the job runner is starting; `PartLost` where it has died.
@@ -190,7 +206,7 @@ def import_commit(*, repository: Repository, sha: str, held: PublicationRows | N
         remove_folder(folder)
 
 
-def _run_import(*, root: Path, folder: Path, held: PublicationRows | None) -> PublishResult:
+def _run_import(*, root: Path, folder: Path, held: Leases[Any] | None) -> PublishResult:
     manifest, answer = folder / "manifest.json", folder / "result.json"
     write_message(manifest, PublishRequest(root=str(root), result_path=str(answer)))
     manifest.chmod(0o644)

@@ -10,6 +10,7 @@ CHANNEL_CHOICES = [(INBOX, "In the inbox"), (MAIL, "In the inbox and by mail"), 
 
 COMMENT, REVIEW, REQUEST = "comment", "review", "review_request"
 OPENED, MERGED, STALE, MERGEABLE = "pull_opened", "pull_merged", "pull_stale", "pull_mergeable"
+EJECTED = "pull_ejected"
 BUILD_FAILED, SCHEMA_CHANGED, CHANGES_DATASET = "build_failed", "schema_changed", "changes_dataset"
 FACT_CHOICES = [
     (COMMENT, "A comment on a pull request"),
@@ -17,6 +18,7 @@ FACT_CHOICES = [
     (REQUEST, "A review was asked for"),
     (OPENED, "A pull request was opened"),
     (MERGED, "A pull request was merged"),
+    (EJECTED, "A pull request was ejected from the merge queue"),
     (STALE, "The target of a pull request has moved on"),
     (MERGEABLE, "A pull request can be merged"),
     (BUILD_FAILED, "A build failed"),
@@ -49,6 +51,12 @@ class Reason(StrEnum):
     REVIEWED = "reviewed", "Review of yours", "Your pull request gets a review.", MAIL
     FAILED = "build_failed", "Your build failed", "A build that you started, also by a merge, fails.", MAIL
     WAS_MERGED = "merged", "Yours was merged", "Somebody else merges your pull request.", INBOX
+    NOT_MERGED = (
+        "ejected",
+        "Yours was ejected",
+        "A merge that you asked for, or of yours, leaves the merge queue.",
+        MAIL,
+    )
     READY = "mergeable", "Yours can be merged", "Nothing blocks your pull request any more.", INBOX
     OUTDATED = "stale", "Yours is stale", "The target of your pull request has newer commits or data.", INBOX
     TOOK_PART = (

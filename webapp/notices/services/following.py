@@ -60,7 +60,7 @@ def follow_request(*, pull: PullRequest, users: Collection[int], by: Principal, 
 
 
 def follow_event(*, event: TimelineEvent, **_: Any) -> None:
-    """Tell watchers of a new pull request, and those who take part that one was merged."""
+    """Tell watchers of a new pull request, those who take part that one was merged, and who asked that it was ejected."""
     pull, by = event.pull, User.objects.filter(username=event.actor).values_list("pk", flat=True).first
     if event.kind == "opened":
         watching = list_watchers(repository=pull.repository)
@@ -69,6 +69,9 @@ def follow_event(*, event: TimelineEvent, **_: Any) -> None:
     elif event.kind == "merged":
         to = {Reason.WAS_MERGED: [pull.author_id], Reason.TOOK_PART: list_taking_part(pull)}
         tell(fact=facts.MERGED, to=to, actor_id=by(), actor=event.actor, **_about(pull))
+    elif event.kind == "ejected":
+        asked = User.objects.filter(username=event.data["by"]).values_list("pk", flat=True)
+        tell(fact=facts.EJECTED, to={Reason.NOT_MERGED: {*asked, pull.author_id}}, **_about(pull))
 
 
 def follow_dataset(*, row: PullDataset, **_: Any) -> None:

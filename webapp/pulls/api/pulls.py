@@ -33,7 +33,7 @@ from webapp.core.numbers import read_count
 from webapp.core.openapi import describe_filters, refusals
 from webapp.core.pagination import paginate
 from webapp.pulls import serializers, services
-from webapp.pulls.queries import named, threads, timeline
+from webapp.pulls.queries import named, queue, threads, timeline
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.lists import PullFilter, list_pulls, list_sorted_by
 from webapp.pulls.queries.pending import get_pending, list_pending
@@ -651,3 +651,42 @@ class PullMerge(PullEndpoint):
             f"/api/v1/builds/{merge.build.pk}" if merge.build else f"/api/v1/repositories/{repo}/pulls/{number}"
         )
         return response
+
+
+class PullQueue(PullEndpoint):
+    """POST and DELETE `…/queue`."""
+
+    @extend_schema(
+        operation_id="queuePull",
+        request=serializers.NewQueuedMergeSerializer,
+        responses={202: serializers.QueuedMergeSerializer, **refusals(409)},
+    )
+    def post(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002
+        """Ask for the merge when it is ready: when nothing blocks it and what would land is built."""
+        fields = read_input(serializers.NewQueuedMergeSerializer, self.body)
+        queued = services.enqueue_pull(pull=self.find(repo, number), by=self.principal, **fields)
+        return Response(serializers.show_queued(queued), status=202)
+
+    @extend_schema(operation_id="unqueuePull", responses={204: None, **refusals(409)})
+    def delete(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002
+        """Ask for it no more."""
+        services.withdraw_pull(pull=self.find(repo, number), by=self.principal)
+        return Response(status=204)
+
+
+class MergeQueue(ApiView):
+    """GET `/repositories/{repo}/queue`."""
+
+    @extend_schema(
+        operation_id="listQueue",
+        parameters=describe_filters(queue.QueueFilter),
+        responses=serializers.QueuedMergeSerializer(many=True),
+    )
+    def get(self, request: Request, repo: str) -> Response:
+        """List the merges that are asked for, in the order in which they land."""
+        repository = repositories.get_repository(self.principal, repo)
+        rows = queue.list_queue(repository, queue.QueueFilter.read_api(request.GET))
+        serializer = serializers.QueuedMergeSerializer
+        return Response(
+            paginate(request._request, rows, serializer, look_up=lambda page: {"places": queue.find_places(page)})
+        )

@@ -7,6 +7,7 @@ Modules:
     conversation: the Conversation tab: time line, merge box, side column.
     timeline: what has happened, as that tab shows it.
     merge_box: how the merge stands.
+    queue: the merge queue, and where one pull request stands in it.
     rebuilding: the rebuild of a merge that failed.
     reverting: the way back from a merge.
     source: the source branch once the pull request is over.

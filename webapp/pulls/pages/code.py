@@ -15,9 +15,8 @@ from webapp.builds.rules.states import BUILD_UNFINISHED, JOB_ENDS
 from webapp.core.numbered import NumberedPage
 from webapp.core.numbers import read_count
 from webapp.git.diff import FileDiff, limit_lines
-from webapp.pulls.models import Merge
-from webapp.pulls.pages.conversation import frame
-from webapp.pulls.pages.head import PullHead, load, read_head
+from webapp.pulls.models import Merge, QueuedMerge
+from webapp.pulls.pages.head import PullHead, frame, load, read_head
 from webapp.pulls.pages.references import link_references, texts_of
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.looked import find_moved_review, list_changes_since
@@ -278,7 +277,9 @@ def read_builds(principal: Principal, repository: str, number: int) -> PullBuild
     loaded = load(principal, repository, number)
     pull = loaded.pull
     own = Build.objects.filter(repository=pull.repository, branch=pull.source, kind="run").select_related("by")
-    roles = dict.fromkeys(own.order_by("-pk")[:50], "")
+    queued = QueuedMerge.objects.filter(pull=pull).exclude(build=None).values("build")
+    tests = Build.objects.filter(pk__in=queued).select_related("by").order_by("-pk")
+    roles = {**dict.fromkeys(tests, "test of the merge queue"), **dict.fromkeys(own.order_by("-pk")[:50], "")}
     merge = Merge.objects.filter(pull=pull).exclude(build=None).select_related("build__by").first()
     if merge is not None and merge.build is not None:
         roles = {merge.build: "rebuild of the merge", **roles}

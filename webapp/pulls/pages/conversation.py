@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from django.urls import reverse
 
 from webapp.comparisons.rules.states import BREAKING, ComparisonState
 from webapp.core.numbers import read_count
-from webapp.pulls.pages.head import Loaded, PullHead, load, load_all_of, read_head
+from webapp.pulls.pages.head import Loaded, PullHead, frame, load, load_all_of, read_head
 from webapp.pulls.pages.merge_box import MergeBox, describe_merge
 from webapp.pulls.pages.references import link_references, texts_of
 from webapp.pulls.pages.timeline import Anchor, ConversationEntry, Mark, describe_anchor, read_timeline, sum_up
@@ -132,11 +132,6 @@ class News:
     news_url: str
     references: Mapping[str, str]
     head: OwnReview
-
-
-def frame(name: str) -> dict[str, Any]:
-    """Return what every page of pull requests of a repository has around it."""
-    return {"nav": "pulls", "repo_bar": {"name": name, "tab": "pulls"}}
 
 
 def read_conversation(

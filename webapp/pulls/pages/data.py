@@ -18,8 +18,7 @@ from webapp.comparisons.queries.artifacts import first_rows_folder
 from webapp.comparisons.rules.dataset_rules import rules_from_json
 from webapp.comparisons.rules.states import BREAKING, CHANGED, NOT_COMPARED, ComparisonState
 from webapp.core.errors import NotFound
-from webapp.pulls.pages.conversation import frame
-from webapp.pulls.pages.head import Loaded, PullHead, load, read_head
+from webapp.pulls.pages.head import Loaded, PullHead, frame, load, read_head
 from webapp.pulls.pages.references import link_references, texts_of
 from webapp.pulls.pages.three_ways import ThreeWaysView, read_three_ways_view
 from webapp.pulls.queries import named

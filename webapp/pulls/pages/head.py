@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.urls import reverse
 
@@ -160,6 +160,11 @@ class Loaded:
     def is_complete(self) -> bool:
         """Whether its datasets are all that the branch changes."""
         return self.is_known and not self.hidden
+
+
+def frame(name: str) -> dict[str, Any]:
+    """Return what every page of pull requests of a repository has around it."""
+    return {"nav": "pulls", "repo_bar": {"name": name, "tab": "pulls"}}
 
 
 def load(principal: Principal, repository: str, number: int) -> Loaded:

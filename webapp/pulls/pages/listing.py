@@ -18,7 +18,7 @@ from webapp.core.numbers import read_count
 from webapp.pulls.models import PullRequest
 from webapp.pulls.pages import lines
 from webapp.pulls.pages.code import FILES, ChangedFolder, FileView, group_files, view_file
-from webapp.pulls.pages.conversation import frame
+from webapp.pulls.pages.head import frame
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.labels import list_labels
 from webapp.pulls.queries.lists import ALL, PullFilter, list_pulls

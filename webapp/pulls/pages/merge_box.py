@@ -14,6 +14,7 @@ from webapp.comparisons.rules.states import ComparisonState
 from webapp.core.words import counted
 from webapp.pulls.models import Merge
 from webapp.pulls.pages.head import Loaded, PullHead
+from webapp.pulls.pages.queue import QueueNote, read_note
 from webapp.pulls.pages.rebuilding import FailedRebuild, read_failed_rebuild
 from webapp.pulls.pages.reverting import Restored, WayBack, describe_way_back, read_restored
 from webapp.pulls.pages.source import SourceBranch, read_source
@@ -22,7 +23,7 @@ from webapp.pulls.queries import named
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.threads import list_open_threads
 from webapp.pulls.rules import approvals, states
-from webapp.pulls.rules.states import MergeState, PullState
+from webapp.pulls.rules.states import MergeState, PullState, QueueState
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,7 @@ class MergeSubject:
     """What is to be merged, or was."""
 
     post_url: str
+    queue_url: str
     head: str
     effect: Effect
     not_landing: list[NotLanding]
@@ -127,6 +129,9 @@ class MergeBox:
     may_write: bool = False
     may_merge: bool = False
     may_bypass: bool = False
+    may_queue: bool = False
+    """Whether nothing speaks against the merge but what may mend, or what the queue finds out."""
+    queue: QueueNote | None = None
     foot: str = ""
     behind: Behind | None = None
     failed: FailedRebuild | None = None
@@ -155,6 +160,7 @@ _TITLES: dict[str, tuple[str, str, str]] = {
     "owner_approval_missing": ("An owner has to approve", "bad", "people"),
     "rejected": ("A reviewer asked for changes", "bad", "x-circle-fill"),
     "dataset_rejected": ("A reviewer rejected data", "bad", "x-circle-fill"),
+    approvals.TESTED_IN_QUEUE: ("The merge result is not tested", "warn", "git-merge"),
     "threads_unresolved": ("Not every thread is resolved", "warn", "comment"),
 }
 
@@ -163,6 +169,8 @@ def describe_merge(loaded: Loaded, head: PullHead) -> MergeBox:
     """Return what the box says, with the ways on and back."""
     merge, restored = queries.find_merge(loaded.pull), read_restored(loaded, head)
     box = _describe_standing(loaded, head, merge)
+    if merge is None and loaded.pull.state == PullState.OPEN:
+        box = _add_queue(box, loaded, head)
     return replace(
         box,
         failed=read_failed_rebuild(merge, head),
@@ -177,6 +185,7 @@ def _describe_standing(loaded: Loaded, head: PullHead, merge: Merge | None) -> M
     pull = loaded.pull
     subject = MergeSubject(
         post_url=reverse("pull-merge", args=[pull.repository.name, pull.number]),
+        queue_url=reverse("pull-queue", args=[pull.repository.name, pull.number]),
         head=pull.head_sha,
         effect=Effect(0, 0, pull.target) if merge is not None else _describe_effect(loaded),
         not_landing=[] if pull.state != PullState.OPEN else _list_not_landing(loaded),
@@ -198,6 +207,30 @@ def _describe_standing(loaded: Loaded, head: PullHead, merge: Merge | None) -> M
         "ok", "Ready to merge", text, subject, met=_list_met(loaded), may_write=head.may_write, may_merge=True,
         foot="" if head.may_write else "Merging needs the role writer.", behind=_describe_behind(loaded, head),
     )  # fmt: skip
+
+
+def _add_queue(box: MergeBox, loaded: Loaded, head: PullHead) -> MergeBox:
+    """Say where it stands in the merge queue; while it does, it is not merged by hand."""
+    note = read_note(loaded.pull, may_write=head.may_write)
+    if note is None or note.is_over:
+        may_queue = head.may_write and all(
+            blocker.code in approvals.MAY_COME or blocker.code == approvals.TESTED_IN_QUEUE
+            for blocker in loaded.blockers
+        )
+        return replace(box, queue=note, may_queue=may_queue)
+    blockers = [blocker for blocker in box.blockers if blocker.code != approvals.TESTED_IN_QUEUE]
+    return replace(
+        box,
+        tone="bad" if note.line.queued.state == QueueState.RED else "run",
+        title=note.title,
+        text=note.text,
+        blockers=blockers,
+        queue=note,
+        behind=None,  # bringing the branch up to date would take it out
+        may_write=False,
+        foot="Take it out of the queue to merge it by hand." if head.may_write else "",
+        moving=True,
+    )
 
 
 def _describe_behind(loaded: Loaded, head: PullHead) -> Behind | None:

@@ -334,10 +334,10 @@ def _describe_event(pull: PullRequest, event: TimelineEvent, published: Any) -> 
     if event.kind in _CHANGED:
         icon, words = _CHANGED[event.kind]
         return replace(entry, icon=icon, text=words.format(before=data.get("before"), after=data.get("after")))
-    if event.kind == "merged":
-        return _describe_merged(pull, entry, data)
-    if event.kind == "judged":
-        return _describe_verdict(pull, entry, data)
+    if event.kind in ("queued", "unqueued", "ejected"):
+        return _describe_queued(entry, event.kind, data)
+    if event.kind in _ACTS:
+        return _ACTS[event.kind](pull, entry, data)
     if event.kind == "reverted":
         url = reverse("pull", args=[pull.repository.name, data["revert"]])
         text = f"was opened by {event.actor} to revert this"
@@ -447,6 +447,17 @@ def _describe_build(entry: ConversationEntry, data: dict[str, Any], *, rebuilt: 
         entry, actor="", icon=icon, badge=badge, url=reverse("build", args=[build]) if build else "", link=f"Build {build}",
         text=text, tail=tail, note=str(data.get("reason") or ""),
     )  # fmt: skip
+
+
+def _describe_queued(entry: ConversationEntry, kind: str, data: dict[str, Any]) -> ConversationEntry:
+    reason = str(data.get("reason", ""))
+    if kind == "ejected":
+        return replace(entry, icon="x", badge="bad", text="Ejected from the merge queue", note=reason)
+    if kind == "unqueued":
+        text = "took it out of the merge queue" if entry.actor else "Left the merge queue"
+        return replace(entry, icon="git-merge", badge="void", text=text, note="" if entry.actor else reason)
+    waits = "asked to merge it once nothing else blocks that" if data.get("waits") else "put it into the merge queue"
+    return replace(entry, icon="git-merge", text=waits)
 
 
 def _describe_merged(pull: PullRequest, entry: ConversationEntry, data: dict[str, Any]) -> ConversationEntry:

@@ -2,6 +2,7 @@
 
 Modules:
     pulls: what services and API need to know of one.
+    queue: merges that are asked for when they are ready.
     lists: lists of pull requests, and their filters.
     waiting: what waits for somebody.
     labels: labels of a repository.

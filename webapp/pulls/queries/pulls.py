@@ -26,7 +26,7 @@ from webapp.comparisons.rules.dataset_rules import (
 )
 from webapp.core.errors import Conflict, NotFound
 from webapp.datasets import queries as datasets
-from webapp.pulls.models import Merge, NamedComparison, PullDataset, PullRequest, Review, SpecRecord
+from webapp.pulls.models import Merge, NamedComparison, PullDataset, PullRequest, QueuedMerge, Review, SpecRecord
 from webapp.pulls.queries.approvers import list_ineligible
 from webapp.pulls.queries.named import find_shown
 from webapp.pulls.queries.owners import find_owners, list_owned_changes
@@ -38,7 +38,7 @@ from webapp.pulls.rules.datasets import find_downstream
 from webapp.pulls.rules.states import MergeState, PullState
 from webapp.repositories import permissions as repository_permissions
 from webapp.repositories import queries as repositories
-from webapp.repositories.rules.checks import COLOURS, GREEN, find_check
+from webapp.repositories.rules.checks import COLOURS, GREEN, MERGE_RESULT, find_check
 from webapp.repositories.rules.states import PublicationState
 
 if TYPE_CHECKING:
@@ -396,8 +396,21 @@ def list_checks(pull: PullRequest) -> list[CheckResult]:
         checks.judge_jobspecs(publication_state, publication.jobspecs if publication else 0),
         _check_build(pull, rows, is_published=is_published),
         _check_data(rows, is_published=is_published),
+        *_check_merge_result(pull),
         *reported,
     ]
+
+
+def _check_merge_result(pull: PullRequest) -> list[CheckResult]:
+    """Say whether what would land was built, where the rules of the target ask for that."""
+    protection = find_protection(pull) if pull.state == PullState.OPEN else None
+    if protection is None or not any(find_check(name) == MERGE_RESULT for name in protection.checks):
+        return []
+    head = find_head(pull.repository, pull.target)
+    behind = count_apart(pull.repository, sha=pull.head_sha, base=head).behind if head else 0
+    newest = QueuedMerge.objects.filter(pull=pull, source_sha=pull.head_sha).first() if behind else None
+    tested = checks.ResultOfQueue(newest.state, newest.base_sha, newest.reason, newest.build_id) if newest else None
+    return [checks.judge_merge_result(behind, pull.target, head=head, tested=tested)]
 
 
 def is_source_gone(pull: PullRequest) -> bool:

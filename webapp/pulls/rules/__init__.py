@@ -8,6 +8,7 @@ Modules:
     datasets: which datasets one changes.
     sides: both sides, built from the same inputs.
     approvals: what an approval is bound to, and what blocks a merge.
+    queue: who is tested on what, who lands, who leaves and why.
     landing: what merging does not bring to the target.
     reverts: how a revert is called.
     comparisons: what comparisons are called, and why there is none.

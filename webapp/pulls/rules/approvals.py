@@ -18,6 +18,7 @@ from webapp.builds.rules.states import BUILD_UNFINISHED
 from webapp.core.words import counted
 from webapp.pulls.rules import states
 from webapp.pulls.rules.states import PullState
+from webapp.repositories.rules.checks import MERGE_RESULT, find_check
 
 
 @dataclass(frozen=True)
@@ -180,8 +181,16 @@ class Blocker:
 BYPASSABLE = frozenset(
     {"approval_missing", "group_approval_missing", "path_approval_missing", "owner_approval_missing", "rejected"}
     | {"dataset_rejected", "check_failed", "threads_unresolved", "build_missing", "build_failed", "build_running"}
+    | {"merge_result_untested"}
 )
 """What a maintainer may pass over. Conflicts, drafts and missing branches are facts, not requirements."""
+TESTED_IN_QUEUE = "merge_result_untested"
+"""What the merge queue itself mends."""
+MAY_COME = frozenset(
+    {"approval_missing", "group_approval_missing", "path_approval_missing", "owner_approval_missing"}
+    | {"check_failed", "threads_unresolved", "build_missing", "build_running", "publication_pending"}
+)
+"""What a merge that is asked for when it is ready waits for: others or machines may mend it with nothing of it moving."""
 
 
 def digest_rules(rules: Mapping[str, Any]) -> str:
@@ -290,6 +299,11 @@ def _list_build_blockers(facts: MergeFacts) -> list[Blocker]:
 
 
 def _explain_check(facts: MergeFacts, name: str, detail: str) -> Blocker:
+    if find_check(name) == MERGE_RESULT:
+        message = (
+            f"What would be on {facts.target} after the merge was not tested: {detail}. Merge it when it is ready."
+        )
+        return Blocker(TESTED_IN_QUEUE, message)
     if detail:
         return Blocker("check_failed", f"The check {name} is not green: {detail}.")
     message = (

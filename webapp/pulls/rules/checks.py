@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from webapp.builds.rules.states import BuildState
-from webapp.repositories.rules.checks import BUILD, DATA_CURRENT, GREEN, JOBSPECS, RED, TONES, WAITING
+from webapp.core.words import counted
+from webapp.pulls.rules.states import QUEUE_GOES_ON, QueueState
+from webapp.repositories.rules.checks import BUILD, DATA_CURRENT, GREEN, JOBSPECS, MERGE_RESULT, RED, TONES, WAITING
 from webapp.repositories.rules.states import PublicationState
 
 _UNPUBLISHED = "the JobSpecs are not published"
@@ -40,6 +42,7 @@ class CheckResult:
         return f"{self.dataset}: {self.detail}" if self.dataset else self.detail
 
 
+_PROVEN = frozenset({QueueState.GREEN, QueueState.LANDING})
 NOT_BUILT = CheckResult(BUILD, WAITING, "not built yet")
 
 
@@ -68,6 +71,39 @@ def judge_data(stale: Sequence[str], *, is_published: bool, has_datasets: bool) 
     if not is_published:
         return CheckResult(DATA_CURRENT, WAITING, _UNPUBLISHED)
     return CheckResult(DATA_CURRENT, GREEN, "built with the head's code" if has_datasets else "no dataset is changed")
+
+
+@dataclass(frozen=True)
+class ResultOfQueue:
+    """What the merge queue knows of a head."""
+
+    state: QueueState
+    base: str
+    """The commit of the target, or of a merge before it, on which it was tested."""
+    reason: str
+    build: int | None
+
+
+def judge_merge_result(behind: int, target: str, *, head: str | None, tested: ResultOfQueue | None) -> CheckResult:
+    """Say whether what would be on the target after the merge was built.
+
+    Args:
+        behind: how many commits of the target the source has not.
+        target: its name.
+        head: the target's.
+        tested: the newest test of the source's head.
+
+    """
+    if not behind:
+        return CheckResult(MERGE_RESULT, GREEN, f"{target} has nothing that the branch was not built with")
+    if tested is not None and tested.base == head and tested.state in _PROVEN:
+        return CheckResult(MERGE_RESULT, GREEN, "what would land is built", build=tested.build)
+    if tested is not None and tested.base == head and tested.state == QueueState.RED:
+        return CheckResult(MERGE_RESULT, RED, tested.reason, build=tested.build)
+    if tested is not None and tested.state in QUEUE_GOES_ON:
+        return CheckResult(MERGE_RESULT, WAITING, "what would land is being tested", build=tested.build)
+    moved = f"{target} has {counted(behind, 'commit')} that the branch was not built with"
+    return CheckResult(MERGE_RESULT, WAITING, moved)
 
 
 def explain_failed(results: Iterable[CheckResult]) -> str:

@@ -95,6 +95,56 @@ MERGE_HAS_LANDED = frozenset({MergeState.LANDED, MergeState.BUILDING, MergeState
 """Merges whose commit the target branch has."""
 
 
+class QueueState(State):
+    """Where a merge stands that somebody asked for when it is ready."""
+
+    WAITING = "waiting", "Waiting", "wait", "Something else blocks the merge; it joins the queue once nothing does."
+    QUEUED = "queued", "Queued", "wait", "It is tested once those before it are being tested."
+    TESTING = (
+        "testing",
+        "Testing",
+        "run",
+        "What would land is being published and built, on a branch that nobody reads.",
+    )
+    GREEN = "green", "Green", "ok", "What would land is built; it lands once those before it have."
+    RED = (
+        "red",
+        "Red",
+        "bad",
+        "Its test failed; it is ejected once it is the first, or tested again without those that left.",
+    )
+    LANDING = "landing", "Landing", "run", "What was tested is being merged."
+    LANDED = "landed", "Landed", "merged", "The target has what was tested."
+    EJECTED = "ejected", "Ejected", "bad", "It could not land, for the reason that it names."
+    WITHDRAWN = "withdrawn", "Withdrawn", "abort", "Nobody asks for it any more."
+
+    @classmethod
+    @cache
+    def transitions(cls) -> Mapping[QueueState, AbstractSet[QueueState]]:
+        """Return for each state those that may follow it."""
+        leaving = {cls.EJECTED, cls.WITHDRAWN}
+        return {
+            cls.WAITING: {cls.QUEUED, *leaving},
+            # Where its merge conflicts with those before it, or is what its branch was built with, there is nothing to build.
+            cls.QUEUED: {cls.TESTING, cls.RED, cls.GREEN, *leaving},
+            # A worker takes it over from one that died.
+            cls.TESTING: {cls.TESTING, cls.GREEN, cls.RED, cls.QUEUED, *leaving},
+            cls.GREEN: {cls.LANDING, cls.QUEUED, *leaving},
+            cls.RED: {cls.QUEUED, cls.TESTING, *leaving},
+            # The target moved at that moment: it is tested again on what is there now.
+            cls.LANDING: {cls.LANDED, cls.QUEUED},
+            cls.LANDED: set(),
+            cls.EJECTED: set(),
+            cls.WITHDRAWN: set(),
+        }
+
+
+QUEUE_GOES_ON = frozenset(QueueState) - QueueState.ends()
+"""Merges that are still asked for."""
+QUEUE_TESTED = frozenset({QueueState.TESTING, QueueState.GREEN, QueueState.RED})
+"""Merges that are tested on a commit, or were: on another one they are tested again."""
+
+
 EVENT_CHOICES = [
     ("opened", "opened this pull request"),
     ("pushed", "pushed commits"),
@@ -113,6 +163,9 @@ EVENT_CHOICES = [
     ("review_unasked", "asked for a review no more"),
     ("closed", "closed this pull request"),
     ("reopened", "opened it again"),
+    ("queued", "asked to merge it when it is ready"),
+    ("unqueued", "took it out of the merge queue"),
+    ("ejected", "was ejected from the merge queue"),
     ("merged", "merged it"),
     ("rebuilt", "rebuilt the target branch"),
     ("reverted", "opened a pull request that reverts it"),

@@ -12,6 +12,7 @@ Modules:
     suggestions: changes of lines that comments suggest, as commits.
     updating: a source branch brought up to date.
     merging: a Git merge and a build, as one operation.
+    queueing: merges that are asked for when they are ready, tested before they land.
     reverting: a pull request that takes another one back.
     sources: source branches deleted and restored.
     receivers: what follows when something below changes.
@@ -31,6 +32,7 @@ from webapp.pulls.services.pulls import (
     reopen_pull,
     update_pull,
 )
+from webapp.pulls.services.queueing import advance_by_id, enqueue_pull, withdraw_pull
 from webapp.pulls.services.remarks import add_comment, delete_comment, edit_comment, mark_viewed, resolve_comment
 from webapp.pulls.services.reverting import revert_pull
 from webapp.pulls.services.reviewers import ask_reviewers, unask_reviewers
@@ -44,6 +46,7 @@ __all__ = [
     "add_comment",
     "add_pending",
     "add_review",
+    "advance_by_id",
     "ask_reviewers",
     "assign_pull",
     "build_pull",
@@ -56,6 +59,7 @@ __all__ = [
     "discard_review",
     "edit_comment",
     "edit_pending",
+    "enqueue_pull",
     "judge_dataset",
     "label_pull",
     "mark_viewed",
@@ -75,4 +79,5 @@ __all__ = [
     "unask_reviewers",
     "update_branch",
     "update_pull",
+    "withdraw_pull",
 ]

@@ -36,6 +36,8 @@ from webapp.pulls.services.remarks import record_event
 from webapp.repositories import services as repositories
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from webapp.builds.models import Build
     from webapp.core.principals import Principal
 
@@ -62,7 +64,7 @@ def merge_pull(
         InvalidInput: an unknown method or rebuild.
 
     """
-    _check_arguments(method, rebuild)
+    check_manner(method, rebuild)
     check_repository(by, pull.repository.name, "write")
     refresh_pull(pull=pull)
     queries.check_head(pull, expected_head)
@@ -72,7 +74,8 @@ def merge_pull(
     return _start_build(merge)
 
 
-def _check_arguments(method: str, rebuild: str) -> None:
+def check_manner(method: str, rebuild: str) -> None:
+    """Refuse a way to merge that there is not."""
     if method not in dict(states.METHOD_CHOICES):
         raise InvalidInput(f"{method!r} is no way to merge.", errors={"method": ["merge or squash."]})
     if rebuild not in dict(states.REBUILD_CHOICES):
@@ -104,12 +107,30 @@ def _check_blockers(pull: PullRequest, by: Principal, *, bypass: bool) -> list[a
 def _prepare(
     pull: PullRequest, by: Principal, *, method: str, rebuild: str, bypassed: list[approvals.Blocker]
 ) -> Merge:
+    check_not_begun(pull)
+    target_sha = queries.get_target_head(pull)
+    sha = prepare_commit(pull=pull, by=by, method=method, target_sha=target_sha)
+    return insert_merge(
+        pull=pull, by=by, method=method, rebuild=rebuild, target_sha=target_sha, sha=sha, bypassed=bypassed
+    )
+
+
+def check_not_begun(pull: PullRequest) -> None:
+    """Refuse where it is being merged already; one that was given up is forgotten."""
     Merge.objects.filter(pull=pull, state=MergeState.ABANDONED).delete()
     if existing := Merge.objects.filter(pull=pull).first():
         raise Conflict(f"The merge is under way already ({existing.state}).", code="merge_running")
-    target_sha = queries.get_target_head(pull)
+
+
+def prepare_commit(*, pull: PullRequest, by: Principal, method: str, target_sha: str) -> str:
+    """Make what would land on a commit, without moving a branch.
+
+    Raises:
+        Conflict: files conflict, which it names.
+
+    """
     author = pull.author
-    sha = repositories.prepare_merge(
+    return repositories.prepare_merge(
         repository=pull.repository,
         source_sha=pull.head_sha,
         target_sha=target_sha,
@@ -120,6 +141,24 @@ def _prepare(
             name=author.get_full_name() or author.username, email=author.email or f"{author.username}@localhost"
         ),
     )
+
+
+def insert_merge(
+    *,
+    pull: PullRequest,
+    by: Principal,
+    method: str,
+    rebuild: str,
+    target_sha: str,
+    sha: str,
+    bypassed: Sequence[approvals.Blocker] = (),
+) -> Merge:
+    """Write down what is to land.
+
+    Raises:
+        Conflict: somebody else is merging it.
+
+    """
     rows = list(pull.datasets.all())
     try:
         with transaction.atomic():
@@ -252,6 +291,17 @@ def _may_still_land(merge: Merge) -> bool:
     blockers = {blocker.code for blocker in approvals.list_blockers(queries.collect_facts(pull))}
     is_as_asked = (pull.head_sha, pull.target) == (merge.source_sha, merge.landing_branch)
     return is_as_asked and blockers <= {str(blocker["code"]) for blocker in merge.bypassed}
+
+
+def carry_on(*, merge: Merge) -> None:
+    """Land what was written down, and start the build that makes the target's data follow.
+
+    Raises:
+        Conflict: the target moved first; nothing was merged.
+
+    """
+    _land(merge, accounts.principal_for_user(merge.merged_by))
+    _start_build(merge)
 
 
 def sweep_merges() -> int:

@@ -10,10 +10,10 @@ from webapp.builds.models import Build
 from webapp.builds.queries import describe_published
 from webapp.core.prepared import Prepared
 from webapp.datasets.models import Transaction
-from webapp.pulls.models import PullRequest, SpecRecord
+from webapp.pulls.models import PullRequest, SpecRecord, TimelineEvent
 from webapp.pulls.rules.sides import read_review_branch
 from webapp.pulls.rules.states import PullState
-from webapp.pulls.services import merging, pulls
+from webapp.pulls.services import merging, pulls, queueing
 from webapp.pulls.services.remarks import record_event
 from webapp.repositories.models import Publication, Repository
 from webapp.repositories.rules import webhooks
@@ -37,8 +37,20 @@ _SHOWING = Prepared(
 
 
 def follow_commit(*, repository: Repository, branch: str, **_: Any) -> None:
-    """Look again at the pull requests from and into a branch that moved."""
+    """Look again at the pull requests from and into a branch that moved, and at its queue."""
     pulls.announce_branch_moved(repository=repository, branch=branch)
+    queueing.ring_for_target(repository=repository, branch=branch)
+
+
+def follow_event(*, event: TimelineEvent, **_: Any) -> None:
+    """Carry on the queue in which a pull request stands that something happened to."""
+    if event.kind not in ("queued", "built", "rebuilt"):
+        queueing.ring_for_pull(event.pull)
+
+
+def follow_standing(*, pull: PullRequest, **_: Any) -> None:
+    """Carry on the queue in which a pull request stands of which something moved that decides its merge."""
+    queueing.ring_for_pull(pull)
 
 
 def follow_deleted_branch(*, repository: Repository, branch: str, head: str, by: Any, **_: Any) -> None:
@@ -76,6 +88,7 @@ def follow_transaction(*, transaction: Transaction, **_: Any) -> None:
 def follow_build(*, build: Build, **_: Any) -> None:
     """Note a build that ended on the pull requests of its branch, and close the merge that it belongs to."""
     merging.note_build_finished(build=build)
+    queueing.note_build_finished(build=build)
     if build.kind != "run" or build.repository is None:
         return
     facts = {
@@ -92,5 +105,6 @@ def follow_build(*, build: Build, **_: Any) -> None:
 
 
 def follow_retry(*, build: Build, again: Build, **_: Any) -> None:
-    """Let the merge that a build belongs to wait for the new one when the build is tried again."""
+    """Let the merge, or the test, that a build belongs to wait for the new one when the build is tried again."""
     merging.follow_retry(build=build, again=again)
+    queueing.follow_retry(build=build, again=again)

@@ -4,4 +4,5 @@ Modules:
     pull: the tabs, and what their forms do.
     data: the tabs Data and Schema.
     labels: labels, and who sees to a pull request.
+    queue: the merge queue of a repository.
 """

@@ -396,6 +396,27 @@ def merge(request: HttpRequest, pull: PullRequest, by: Principal) -> str:
 
 
 @_form("#merge-title")
+def queue_merge(request: HttpRequest, pull: PullRequest, by: Principal) -> str:
+    """Ask for the merge when it is ready."""
+    fields = _read(MergeForm(request.POST))
+    services.enqueue_pull(
+        pull=pull,
+        by=by,
+        method=fields["method"] or "",
+        rebuild=fields["rebuild"] or "",
+        expected_head=fields["expected_head"],
+    )
+    return "It merges by itself when it is ready."
+
+
+@_form("#merge-title")
+def leave_queue(_request: HttpRequest, pull: PullRequest, by: Principal) -> str:
+    """Ask for the merge no more."""
+    services.withdraw_pull(pull=pull, by=by)
+    return ""
+
+
+@_form("#merge-title")
 def retry(_request: HttpRequest, pull: PullRequest, by: Principal) -> str:
     """Try the failed rebuild again."""
     return f"Build {services.retry_rebuild(pull=pull, by=by).pk} tries it again."

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 JOBSPECS, BUILD, DATA_CURRENT = "JobSpecs", "Build", "Data current"
-CHECKS = (JOBSPECS, BUILD, DATA_CURRENT)
+MERGE_RESULT = "Merge result"
+"""Of what would be on the target after the merge, where the target has moved; the merge queue gives it."""
+CHECKS = (JOBSPECS, BUILD, DATA_CURRENT, MERGE_RESULT)
 
 PENDING, SUCCESS, FAILURE, ERROR = "pending", "success", "failure", "error"
 RESULT_CHOICES = [
