@@ -70,8 +70,8 @@ def follow_event(*, event: TimelineEvent, **_: Any) -> None:
         to = {Reason.WAS_MERGED: [pull.author_id], Reason.TOOK_PART: list_taking_part(pull)}
         tell(fact=facts.MERGED, to=to, actor_id=by(), actor=event.actor, **_about(pull))
     elif event.kind == "ejected":
-        asked = User.objects.filter(username=event.data["by"]).values_list("pk", flat=True)
-        tell(fact=facts.EJECTED, to={Reason.NOT_MERGED: {*asked, pull.author_id}}, **_about(pull))
+        enqueuers = User.objects.filter(username=event.data["by"]).values_list("pk", flat=True)
+        tell(fact=facts.EJECTED, to={Reason.NOT_MERGED: {*enqueuers, pull.author_id}}, **_about(pull))
 
 
 def follow_dataset(*, row: PullDataset, **_: Any) -> None:

@@ -182,5 +182,5 @@ def list_tested(
     return sorted(tested | (find_upstream(tested, inputs) & moved))
 
 
-def _list_differing(one: Mapping[str, str], other: Mapping[str, str]) -> AbstractSet[str]:
-    return {path for path in one.keys() | other.keys() if one.get(path) != other.get(path)}
+def _list_differing(left: Mapping[str, str], right: Mapping[str, str]) -> AbstractSet[str]:
+    return {path for path in left.keys() | right.keys() if left.get(path) != right.get(path)}
