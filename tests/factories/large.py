@@ -254,6 +254,7 @@ class Large:
             "transactions": f"{dataset}/transactions",
             "builds": f"{api}/builds",
             "pull requests": f"{repository}/pulls",
+            "merge queue": f"{repository}/queue",
             "commits of a pull request": f"{pull}/commits",
             "its files": f"{pull}/files",
             "its datasets": f"{pull}/datasets",
