@@ -468,3 +468,9 @@ def _describe_merged(pull: PullRequest, entry: ConversationEntry, data: dict[str
         labels=(Mark("past the requirements", "bad"),) if bypassed else (),
         note=" ".join(bypassed),
     )  # fmt: skip
+
+
+_ACTS: dict[str, Callable[[PullRequest, ConversationEntry, dict[str, Any]], ConversationEntry]] = {
+    "merged": _describe_merged,
+    "judged": _describe_verdict,
+}

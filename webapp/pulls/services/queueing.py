@@ -33,8 +33,8 @@ from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.queue import QUEUE_PREFIX, Act, Step, list_steps, list_tested
 from webapp.pulls.rules.states import QUEUE_GOES_ON, PullState, QueueState
 from webapp.pulls.services import merging
-from webapp.pulls.services.pulls import record_event, refresh_pull
-from webapp.pulls.services.remarks import record_pull_act
+from webapp.pulls.services.pulls import refresh_pull
+from webapp.pulls.services.remarks import record_event, record_pull_act
 from webapp.repositories.models import Repository
 from webapp.runtime import doorbell
 
