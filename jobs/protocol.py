@@ -425,6 +425,8 @@ class QueryTable:
     names: tuple[str, ...]
     side: SideRef
     io: Mapping[str, str] = field(default_factory=dict)
+    masked: tuple[str, ...] = ()
+    """Columns, in lower case, that are NULL in every row: they are hidden from who asks."""
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,12 @@ from tests.factories.catalog import Catalog
 from webapp.accounts import services as accounts
 from webapp.accounts.models import User
 from webapp.accounts.queries import principal_for_user
+from webapp.core.principals import Principal
 from webapp.datasets import services
 
 if TYPE_CHECKING:
     from requests import Session
 
-    from webapp.core.principals import Principal
     from webapp.datasets.models import Dataset, Transaction
 
 _numbers = count(1)
@@ -36,6 +36,10 @@ def a_user(name: str = "", *, is_admin: bool = True) -> User:
 def who(user: User) -> Principal:
     """Return who a user is."""
     return principal_for_user(user)
+
+
+ADMIN = Principal(0, "somebody", is_admin=True)
+"""Somebody from whom nothing is hidden."""
 
 
 def a_client(user: User, branch: str | None = None) -> Catalog:

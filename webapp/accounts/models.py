@@ -91,6 +91,29 @@ class Folder(models.Model):
         return f"/{self.name}"
 
 
+class SensitiveColumns(models.Model):
+    """What a branch of a repository calls sensitive in a dataset, in its pipeline.toml. A push of the branch writes it anew."""
+
+    repository = models.CharField(max_length=100)
+    branch = models.CharField(max_length=200)
+    is_default = models.BooleanField()
+    """Whether the branch is the repository's default one, whose word holds for all data."""
+    path = models.CharField(max_length=400)
+    """Of the dataset, in lower case."""
+    columns = models.JSONField(default=list)
+    groups = models.JSONField(default=list)
+    """Whose people see the columns, beside the repository's maintainers."""
+
+    class Meta(TypedModelMeta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["path", "repository", "branch"], name="sensitive_once_on_a_branch"),
+        ]
+        indexes: ClassVar = [models.Index(fields=["repository", "branch"], name="sensitive_of_branch")]
+
+    def __str__(self) -> str:
+        return f"{self.path} on {self.branch} of {self.repository}"
+
+
 class LoginFailure(models.Model):
     """A failed sign-in, or one that is being looked at, counted to slow down guessing."""
 

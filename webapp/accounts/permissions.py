@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from django.db.models import Value
 from django.db.models.functions import Lower
 
-from webapp.accounts.models import Folder, RepositoryRole
+from webapp.accounts.models import Folder, RepositoryRole, SensitiveColumns, User
 from webapp.accounts.rules.roles import Role, allows
 from webapp.accounts.rules.scopes import covers, needed_scope
 from webapp.core.errors import NotFound, PermissionDenied, Unauthenticated, hidden
@@ -32,6 +32,13 @@ _FOLDERS = Prepared(
         Folder.objects.annotate(lower=Lower("name"))
         .filter(lower=Lower(Value(name)))
         .values_list("repository", "creator_id")
+    ),
+    str,
+)
+
+_SENSITIVE = Prepared(
+    lambda path: SensitiveColumns.objects.filter(path=path).values_list(
+        "repository", "branch", "is_default", "columns", "groups"
     ),
     str,
 )
@@ -207,6 +214,49 @@ def check_method(principal: Principal, method: str) -> None:
 
     """
     check_scope(principal, needed_scope(method))
+
+
+def list_sensitive(
+    principal: Principal | None, path: str, *, branches: Collection[str] | None = None
+) -> frozenset[str]:
+    """Return the columns of a dataset that a reader may not see: none for its maintainers and for jobs.
+
+    What the default branch of the repository that owns the dataset calls sensitive is so wherever its data is; what another
+    branch does, in the data of that branch. So no branch takes away what the default branch says, nor lets anybody in.
+
+    Args:
+        principal: who reads; None is anybody, such as whoever a webhook tells.
+        path: the dataset's path.
+        branches: whose data is read; None for all.
+
+    """
+    if principal is not None and (
+        principal.job is not None or role_on_folder(principal, folder_of(path)) == Role.MAINTAINER
+    ):
+        return frozenset()
+    rules = _list_rules(path.lower())
+    owner = find_folder_owner(path) if rules else ""
+    own = [rule for rule in rules if rule[0] == owner]
+    groups = {group for _, _, is_default, _, named in own if is_default for group in named}
+    if principal is not None and groups and _is_in_groups(principal.user_id, frozenset(groups)):
+        return frozenset()
+    return frozenset(
+        column
+        for _, branch, is_default, columns, _ in own
+        if is_default or branches is None or branch in branches
+        for column in columns
+    )
+
+
+@asked_once
+def _list_rules(path: str) -> Sequence[tuple[str, str, bool, Sequence[str], Sequence[str]]]:
+    """Return what is called sensitive in a dataset: repository, branch, whether it is the default one, columns and groups."""
+    return _SENSITIVE.all(path)
+
+
+@asked_once
+def _is_in_groups(user_id: int, groups: frozenset[str]) -> bool:
+    return User.objects.filter(pk=user_id, groups__name__in=groups).exists()
 
 
 def check_admin(principal: Principal) -> None:

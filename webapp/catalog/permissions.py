@@ -1,6 +1,6 @@
 """Who may read or write which table on which branch. What somebody may not see does not exist for them: 404, not 403."""
 
-from webapp.accounts.permissions import check_dataset, role_on_folder
+from webapp.accounts.permissions import check_dataset, list_sensitive, role_on_folder
 from webapp.accounts.rules.roles import allows
 from webapp.accounts.rules.scopes import covers
 from webapp.catalog.rules.access import Access
@@ -24,6 +24,25 @@ def check_read(by: Principal | None, ref: TableRef) -> None:
             raise hidden(no_such_table(ref))
         return
     _check(by, ref, "read", ref.branch or MASTER)
+
+
+def check_files(by: Principal, ref: TableRef) -> None:
+    """Refuse to lead somebody to the files of a table with columns that are hidden from them: files hide nothing.
+
+    Raises:
+        Forbidden: it names the columns.
+
+    """
+    tables = [table for table in (ref, ref.qualified()) if table is not None]
+    # Who may not see a table at all hears the same as where there is none.
+    seen = [table for table in tables if role_on_folder(by, table.namespace[0]) is not None]
+    columns = {name for table in seen for name in list_sensitive(by, table.path)}
+    if columns:
+        message = (
+            f"{ref.table} has columns that are hidden from you ({', '.join(sorted(columns))}), and its files hide nothing: "
+            "read it on its pages, by the REST API or by SQL"
+        )
+        raise Forbidden(message)
 
 
 def check_write(by: Principal | None, ref: TableRef, branch: str, *, staged_for: str | None = None) -> None:

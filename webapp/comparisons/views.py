@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse
 
     from webapp.comparisons.queries.ends import ComparedEnds
+    from webapp.core.principals import Principal
     from webapp.datasets.models import Dataset
 
 
@@ -35,18 +36,20 @@ def show_compare(request: HttpRequest, dataset_id: int) -> HttpResponse:
     compare_request = compare.CompareRequest.parse(dataset, request.GET)
 
     def find() -> ComparedEnds:
-        return _compare(dataset, compare_request)
+        return _compare(principal, dataset, compare_request)
 
     page = compare.read_compare(principal, dataset, request=compare_request, parameters=request.GET, find=find)
     note_reading(by=principal, verb="read_rows", object=dataset.path)
     return pages.render(request, "comparisons/_compare.html", page)
 
 
-def _compare(dataset: Dataset, compare_request: compare.CompareRequest) -> ComparedEnds:
+def _compare(principal: Principal, dataset: Dataset, compare_request: compare.CompareRequest) -> ComparedEnds:
     before = ends.find_end(dataset, compare_request.start, field="from")
     after = ends.find_end(dataset, compare_request.end, field="to")
-    rules = ends.read_rules(dataset, branch=after.branch, keys=compare_request.key_list)
-    return services.compare_ends(dataset=dataset, before=before, after=after, rules=rules)
+    keys = compare_request.key_list
+    sight = ends.see_ends(principal, dataset, (before, after), keys=keys)
+    rules = ends.read_rules(dataset, branch=after.branch, keys=keys)
+    return services.compare_ends(dataset=dataset, before=before, after=after, rules=rules, sight=sight)
 
 
 @require_POST
@@ -57,7 +60,7 @@ def compare_again(request: HttpRequest, dataset_id: int) -> HttpResponse:
     compare_request = compare.CompareRequest.parse(dataset, request.POST)
 
     def action() -> str:
-        pair = _compare(dataset, compare_request)
+        pair = _compare(principal, dataset, compare_request)
         if pair.comparison is not None:
             services.rerun_comparison(comparison=pair.comparison, by=principal)
         return ""
@@ -73,7 +76,7 @@ def cancel_compare(request: HttpRequest, dataset_id: int) -> HttpResponse:
     compare_request = compare.CompareRequest.parse(dataset, request.POST)
 
     def action() -> str:
-        pair = _compare(dataset, compare_request)
+        pair = _compare(principal, dataset, compare_request)
         if pair.comparison is not None:
             services.cancel_comparison(comparison=pair.comparison, by=principal)
         return "The comparison is cancelled."
@@ -88,6 +91,7 @@ def show_blame(request: HttpRequest, dataset_id: int) -> HttpResponse:
     dataset = datasets.get_dataset(principal, dataset_id)
     note_reading(by=principal, verb="read_history", object=dataset.path, branch=request.GET.get("branch", ""))
     page = blame_page.read_blame(
+        principal,
         dataset,
         branch=request.GET.get("branch", ""),
         key=blames.read_key(request.GET),
@@ -106,7 +110,7 @@ def blame_again(request: HttpRequest, dataset_id: int) -> HttpResponse:
     cursor = request.POST.get("cursor", "")
 
     def action() -> str:
-        walk = blames.find_walk(dataset, branch=branch, key=key, cursor=cursor)
+        walk = blames.find_walk(principal, dataset, branch=branch, key=key, cursor=cursor)
         services.rerun_comparison(comparison=services.request_blame(walk=walk), by=principal)
         return ""
 

@@ -240,7 +240,7 @@ class DatasetPreviewView(DatasetEndpoint):
             q=request.query_params.get("q", ""),
             columns=[name for name in request.query_params.get("columns", "").split(",") if name],
         )
-        page = read_preview(dataset, **self.view_of(request), request=preview_request)
+        page = read_preview(self.principal, dataset, **self.view_of(request), request=preview_request)
         branch = request.query_params.get("branch", "")
         accounts.note_reading(by=self.principal, verb="read_preview", object=dataset.path, branch=branch)
         following = start + limit if page.has_more else None

@@ -1,15 +1,50 @@
-"""Who may close a transaction."""
+"""Who may close a transaction, and what of its rows a reader may see."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from webapp.accounts.permissions import can_dataset
+from webapp.accounts.permissions import can_dataset, list_sensitive
+from webapp.accounts.rules.sight import EVERYTHING, RowSight, fold
+from webapp.catalog import queries as catalog
 from webapp.core.errors import Conflict, PermissionDenied
+from webapp.datasets.models import Dataset
 
 if TYPE_CHECKING:
     from webapp.core.principals import Principal
     from webapp.datasets.models import Transaction
+
+
+def see_rows(principal: Principal | None, dataset: Dataset, *ends: str | Transaction | None) -> RowSight:
+    """Return what a reader may see of the rows of a dataset.
+
+    A column is the same under every name that it has or had: who renames one on a branch takes it out of nobody's cover.
+
+    Args:
+        principal: who reads; None is anybody, such as whoever a webhook tells.
+        dataset: whose rows these are.
+        ends: the branches and transactions whose rows are read; without any, those of all branches.
+
+    """
+    branches = {end if isinstance(end, str) else end.branch_name for end in ends if end is not None}
+    names = list_sensitive(principal, dataset.path, branches=branches if ends else None)
+    if not names:
+        return EVERYTHING
+    sight = RowSight.without(names)
+    fields = [
+        (field["id"], field["name"])
+        for schema in catalog.get_metadata(table=dataset.table)["schemas"]
+        for field in schema["fields"]
+    ]
+    ids = {number for number, name in fields if sight.hides(name)}
+    return RowSight(sight.hidden | {fold(name) for number, name in fields if number in ids})
+
+
+def see_keys(principal: Principal | None, path: str) -> RowSight:
+    """Return what a reader may see of rows of a dataset that are named by their keys, on whichever branch they are."""
+    names = list_sensitive(principal, path)
+    dataset = Dataset.objects.filter(path=path).first() if names else None
+    return see_rows(principal, dataset) if dataset is not None else RowSight.without(names)
 
 
 def check_commit(principal: Principal, transaction: Transaction) -> None:

@@ -158,6 +158,9 @@ class PreviewSerializer(NounSerializer):
     branch = serializers.CharField()
     transaction = serializers.CharField(source="transaction.pk", allow_null=True)
     columns = ColumnSerializer(many=True)
+    masked = serializers.ListField(
+        child=serializers.CharField(), help_text="columns whose values are hidden from you: null in every row"
+    )
     rows = serializers.SerializerMethodField()
     total = serializers.IntegerField(allow_null=True)
     scanned = serializers.IntegerField(allow_null=True, help_text="rows sorted or searched, where not all were")

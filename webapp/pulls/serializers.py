@@ -424,6 +424,7 @@ class PictureCellSerializer(NounSerializer):
     before = serializers.JSONField(allow_null=True)
     after = serializers.JSONField(allow_null=True)
     delta = serializers.CharField(allow_null=True)
+    is_hidden = serializers.BooleanField(required=False, help_text="whether the values are hidden from you")
 
 
 class PictureSerializer(NounSerializer):
@@ -440,9 +441,7 @@ class CommentSerializer(NounSerializer):
     id = serializers.IntegerField()
     author = serializers.CharField(source="author.username")
     body = serializers.CharField()
-    anchor = serializers.DictField(
-        allow_null=True, help_text="{path, line, start_line, side} or {dataset, key, column}"
-    )
+    anchor = serializers.SerializerMethodField()
     created_at = serializers.DateTimeField()
     reply_to = serializers.IntegerField(
         source="thread_id", allow_null=True, help_text="the comment that begins its thread; null where this one does"
@@ -461,7 +460,18 @@ class CommentSerializer(NounSerializer):
     def get_picture(self, comment: Comment) -> Any:
         """Write the row that it is about."""
         is_visible = comment.picture and (comment.anchor or {}).get("dataset") in self.context["visible"]
-        return PictureSerializer(comment.picture).data if is_visible else None
+        return PictureSerializer(self.context["places"].show_picture(comment)).data if is_visible else None
+
+    @extend_schema_field(
+        serializers.DictField(
+            allow_null=True,
+            help_text="{path, line, start_line, side} or {dataset, key, column}, and masked where values of the key are "
+            "hidden from you: these columns, null in the key",
+        )
+    )
+    def get_anchor(self, comment: Comment) -> Any:
+        """Show what it is about as far as the reader may know it."""
+        return self.context["places"].show(comment.anchor)
 
     def get_resolved(self, comment: Comment) -> bool:
         """Return whether its thread is said to be dealt with."""
@@ -632,6 +642,9 @@ class ThreeWaysSerializer(NounSerializer):
     key = serializers.ListField(child=serializers.CharField())
     columns = serializers.ListField(
         child=serializers.CharField(), help_text="those that either side has changed in any row of the page"
+    )
+    masked = serializers.ListField(
+        child=serializers.CharField(), help_text="columns that are hidden from you: null in every row, and not compared"
     )
     rows = ThreeWayRowSerializer(many=True)
     next = serializers.IntegerField(source="after", allow_null=True)

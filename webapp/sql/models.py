@@ -39,7 +39,7 @@ class Query(models.Model):
     branch = models.CharField(max_length=200)
     sql = models.TextField()
     tables = models.JSONField(default=list)
-    """What it reads: the `names` in its text, and the `path`, `branch` and `transaction` that they mean.
+    """What it reads: the `names` in its text, the `path`, `branch` and `transaction` that they mean, the `masked` columns.
 
     Kept as they were, so that who may see the result is known whatever becomes of the datasets.
     """

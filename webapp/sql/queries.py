@@ -11,11 +11,13 @@ from django.db.models import Q
 
 from webapp.accounts import permissions
 from webapp.accounts import queries as accounts
+from webapp.accounts.rules.sight import fold
 from webapp.comparisons.diffs import reader
 from webapp.core import names
 from webapp.core.errors import Conflict, Gone, InvalidInput, NotFound
 from webapp.datasets import queries as datasets
 from webapp.datasets.models import Dataset, DatasetBranch
+from webapp.datasets.permissions import see_rows
 from webapp.repositories import queries as repositories
 from webapp.runtime.readers import Reader, ReadFailed
 from webapp.sql.models import Query
@@ -23,7 +25,7 @@ from webapp.sql.rules import names as rules
 from webapp.sql.rules.states import QueryState
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Mapping, Sequence
 
     from django.db.models import QuerySet
 
@@ -48,10 +50,13 @@ class NamedTable:
     path: str
     branch: str
     transaction: str
+    masked: tuple[str, ...] = ()
+    """Columns that are NULL in it, because they are hidden from who asks."""
 
     def as_json(self) -> dict[str, Any]:
         """Return it as a query keeps it."""
-        return {"names": list(self.names), "path": self.path, "branch": self.branch, "transaction": self.transaction}
+        fields = {"names": list(self.names), "path": self.path, "branch": self.branch, "transaction": self.transaction}
+        return {**fields, "masked": list(self.masked)}
 
 
 def list_names(sql: str) -> list[str]:
@@ -98,7 +103,7 @@ def find_tables(principal: Principal, repository: Repository, *, branch: str, na
             problems.append(rules.explain_ambiguous(name, fitting) if fitting else rules.explain_unknown(name))
     if problems:
         raise InvalidInput(" ".join(problems), code="unknown_table", errors={"sql": problems})
-    return [_pin(datasets[path], branch=branch, called=called) for path, called in named.items()]
+    return [_pin(principal, datasets[path], branch=branch, called=called) for path, called in named.items()]
 
 
 def _find_candidates(principal: Principal, repository: Repository, names: Sequence[str]) -> list[Dataset]:
@@ -111,13 +116,14 @@ def _find_candidates(principal: Principal, repository: Repository, names: Sequen
     return list(Dataset.objects.filter(fits, datasets.path_is_visible(principal)))
 
 
-def _pin(dataset: Dataset, *, branch: str, called: Sequence[str]) -> NamedTable:
+def _pin(principal: Principal, dataset: Dataset, *, branch: str, called: Sequence[str]) -> NamedTable:
     chain = (branch, *datasets.get_fallback_chain(path=dataset.path, branch=branch))
     name, transaction = datasets.resolve_view(dataset, chain) or (branch, None)
     if transaction is None:
         message = f"{dataset.path} has no data on {branch}."
         raise InvalidInput(message, code="nothing_committed", errors={"sql": [message]})
-    return NamedTable(tuple(called), dataset.path, name, transaction.pk)
+    sight = see_rows(principal, dataset, branch, name, transaction)
+    return NamedTable(tuple(called), dataset.path, name, transaction.pk, tuple(sorted(sight.hidden)))
 
 
 def check_branch(repository: Repository, branch: str) -> str:
@@ -159,15 +165,24 @@ def get_query(principal: Principal, repository: Repository, number: int) -> Quer
 
     """
     query = Query.objects.filter(repository=repository, pk=number).select_related("by", "repository").first()
-    if query is None or not can_read(principal, query.paths):
+    if query is None or not can_read(principal, query):
         message = f"{repository.name} has no query {number}, or you may not read what it read."
         raise NotFound(message)
     return query
 
 
-def can_read(principal: Principal, paths: Collection[str]) -> bool:
-    """Return whether somebody may read the rows of all of these datasets."""
-    return all(permissions.can_dataset(principal, path, "read") for path in paths)
+def can_read(principal: Principal, query: Query) -> bool:
+    """Return whether somebody may read all that a query read: its datasets, and in them the columns that it saw."""
+    return all(
+        permissions.can_dataset(principal, table["path"], "read") and _sees_all_of(principal, query, table)
+        for table in query.tables
+    )
+
+
+def _sees_all_of(principal: Principal, query: Query, table: Mapping[str, Any]) -> bool:
+    """Return whether nothing is hidden from somebody that was not hidden from who asked."""
+    hidden = permissions.list_sensitive(principal, table["path"], branches={query.branch, table["branch"]})
+    return {fold(name) for name in hidden} <= set(table.get("masked", ()))
 
 
 def can_cancel(principal: Principal, query: Query) -> bool:

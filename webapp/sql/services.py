@@ -221,7 +221,7 @@ def _open_tables(query: Query) -> tuple[list[QueryTable], list[str]]:
             message = f"{table['path']} has no data on {table['branch']}."
             raise Conflict(message, code="nothing_committed")
         opened = catalog.file_properties(table=dataset.table, who=f"query-{query.pk}")
-        tables.append(QueryTable(names=tuple(table["names"]), side=side, io=opened))
+        tables.append(QueryTable(tuple(table["names"]), side, opened, tuple(table.get("masked", ()))))
         folders += [folder] if folder else []
     return tables, folders
 

@@ -14,7 +14,7 @@ import duckdb
 
 from jobs.engine.errors import DiskLimitError, MemoryLimitError, RefusedQueryError, TimeLimitError
 from jobs.engine.query.result import store_result
-from jobs.engine.query.statement import cut_end, list_tables
+from jobs.engine.query.statement import check_functions, cut_end, list_tables
 from jobs.engine.query.tables import lock, view_table
 from jobs.engine.read.connections import connect
 from jobs.engine.write.artifact import ROWS, SUMMARY, write_json
@@ -33,6 +33,8 @@ def run_query(request: QueryRequest) -> dict[str, Any]:
 
     """
     list_tables(request.sql)  # that it only reads
+    if any(table.masked for table in request.tables):
+        check_functions(request.sql)
     folder = Path(request.folder)
     spill = folder / ".spill"
     connection = connect(memory_bytes=request.memory_bytes, threads=request.threads, spill=spill)

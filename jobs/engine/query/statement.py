@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 MOST_SIGNS = 100_000
 MOST_TABLES = 50
+_MAKES_ROWS = ("generate_series", "range", "unnest")
+_TAKES_SQL = ("json_execute_serialized_sql", "json_serialize_plan", "json_serialize_sql", "query", "query_table")
 
 
 def list_tables(sql: str) -> list[str]:
@@ -34,6 +36,28 @@ def list_tables(sql: str) -> list[str]:
     if len(tables) > MOST_TABLES:
         raise RefusedQueryError(f"A query reads at most {MOST_TABLES} tables; this one names {len(tables)}.")
     return tables
+
+
+def check_functions(sql: str) -> None:
+    """Refuse a statement that could read files, or what is said of them, past the views in which columns are hidden.
+
+    Tables are read by name. Of functions that stand in the place of a table those are taken that make rows of their
+    arguments, and of others all but those that plan or run a text of SQL.
+
+    Raises:
+        RefusedQueryError: it calls another one.
+
+    """
+    for node in _walk(_parse(sql)):
+        name = str(node.get("function_name", "")).lower()
+        is_table = node.get("type") == "TABLE_FUNCTION"
+        called = str((node.get("function") or {}).get("function_name", "")).lower() if is_table else ""
+        refused = called if is_table and called not in _MAKES_ROWS else name if name in _TAKES_SQL else ""
+        if refused:
+            message = (
+                f"{refused} is not called here: columns of a table are hidden from you, so tables are read by name."
+            )
+            raise RefusedQueryError(message)
 
 
 def cut_end(sql: str) -> str:

@@ -30,7 +30,7 @@ class ViewedTable:
 
 
 def view_table(connection: duckdb.DuckDBPyConnection, table: QueryTable, *, number: int) -> ViewedTable:
-    """Make a view of a table under each of its names; a column of a type that DuckDB lacks is left out.
+    """Make a view of a table under each of its names; a column of a type that DuckDB lacks is left out, a hidden one NULL.
 
     Raises:
         RefusedQueryError: two names in one query differ in case alone.
@@ -50,10 +50,17 @@ def view_table(connection: duckdb.DuckDBPyConnection, table: QueryTable, *, numb
     ]
     if not columns:
         raise RefusedQueryError(f"{table.names[0]} has no columns that can be read by SQL.")
-    names = ", ".join(f"{column.alias} AS {quote(column.field.name)}" for column in columns)
-    rows = f"SELECT {names} FROM ({scanner.live_rows(files, columns, dead=dead)}) live"
+    seen = [column for column in columns if column.field.name.casefold() not in table.masked]
+    # What is hidden is no part of the view, so that no expression can tell what it is; rows are counted by any column.
+    names = ", ".join(_write_column(column, is_hidden=column not in seen) for column in columns)
+    rows = f"SELECT {names} FROM ({scanner.live_rows(files, seen or columns[:1], dead=dead)}) live"
     _name(connection, rows, table.names)
     return ViewedTable(tuple(_list_paths(scanner, files)), sum(file.data.records for file in files))
+
+
+def _write_column(column: ScanColumn, *, is_hidden: bool) -> str:
+    value = f"CAST(NULL AS {duckdb_type(column.field.type)})" if is_hidden else column.alias
+    return f"{value} AS {quote(column.field.name)}"
 
 
 def _name(connection: duckdb.DuckDBPyConnection, rows: str, names: Sequence[str]) -> None:

@@ -61,12 +61,12 @@ def victim(readers: Path) -> tuple[Dataset, Path, Path]:
 
 def test_the_rows_behind_a_link_are_not_shown(victim: tuple[Dataset, Path, Path]) -> None:
     dataset, mine, secret = victim
-    assert read_preview(dataset, request=PreviewRequest()).rows == [["mine"]]
+    assert read_preview(make.ADMIN, dataset, request=PreviewRequest()).rows == [["mine"]]
     mine.unlink()
     mine.symlink_to(secret)
     for wanted in (PreviewRequest(), PreviewRequest(q="canary"), PreviewRequest(sort="word")):
         with pytest.raises(Unavailable, match="/shop/words cannot be read") as refused:
-            read_preview(dataset, request=wanted)
+            read_preview(make.ADMIN, dataset, request=wanted)
         assert SECRET not in refused.value.detail
 
 
@@ -82,7 +82,7 @@ def test_the_rows_of_a_file_outside_the_table_that_a_manifest_names_are_not_show
         made = write_manifest(manifest.as_uri(), [entry], snapshot_id=1, sequence=1)
         write_manifest_list(listed.as_uri(), [made])
         with pytest.raises(Unavailable, match="cannot be read"):
-            read_preview(dataset, request=PreviewRequest())
+            read_preview(make.ADMIN, dataset, request=PreviewRequest())
 
 
 @pytest.mark.parametrize("kind", ["fifo", "folder", "device"])
@@ -122,6 +122,6 @@ def test_a_page_of_a_bomb_is_refused(victim: tuple[Dataset, Path, Path], wanted:
     dataset, mine, _ = victim
     _bomb(mine, value=2**20, rows=40_000)
     assert mine.stat().st_size < 4 * 2**20
-    assert len(read_preview(dataset, request=PreviewRequest(limit=5)).rows) == 5  # as many as fit are shown
+    assert len(read_preview(make.ADMIN, dataset, request=PreviewRequest(limit=5)).rows) == 5  # as many as fit are shown
     with pytest.raises(Unavailable, match=r"/shop/words is not shown \((decoding|they take more)"):
-        read_preview(dataset, request=wanted)
+        read_preview(make.ADMIN, dataset, request=wanted)

@@ -52,7 +52,7 @@ def test_pages_follow_each_other(numbers: Dataset) -> None:
     seen: list[Any] = []
     start = 0
     while True:
-        page = read_preview(numbers, request=PreviewRequest(start=start, limit=8))
+        page = read_preview(make.ADMIN, numbers, request=PreviewRequest(start=start, limit=8))
         seen += [row[0] for row in page.rows]
         start += 8
         if not page.has_more:
@@ -71,28 +71,28 @@ def test_first_page_reads_only_the_files_it_needs(numbers: Dataset, monkeypatch:
         lambda self, channel, location: opened.append(location) or original(self, channel, location),
     )
 
-    read_preview(numbers, request=PreviewRequest(limit=5))
+    read_preview(make.ADMIN, numbers, request=PreviewRequest(limit=5))
 
     assert sum(location.endswith(".parquet") for location in opened) == 1
 
 
 def test_sort_and_search(numbers: Dataset) -> None:
-    down = read_preview(numbers, request=PreviewRequest(limit=3, sort="-n"))
-    found = read_preview(numbers, request=PreviewRequest(limit=50, q="word = w3", sort="n"))
-    part = read_preview(numbers, request=PreviewRequest(limit=50, q="W6", columns=["n"]))
+    down = read_preview(make.ADMIN, numbers, request=PreviewRequest(limit=3, sort="-n"))
+    found = read_preview(make.ADMIN, numbers, request=PreviewRequest(limit=50, q="word = w3", sort="n"))
+    part = read_preview(make.ADMIN, numbers, request=PreviewRequest(limit=50, q="W6", columns=["n"]))
 
     assert [row[0] for row in down.rows] == [29, 28, 27]
     assert (down.total, down.has_more) == (30, True)
     assert [row[0] for row in found.rows] == [3, 10, 17, 24]
     assert (found.total, found.has_more) == (4, False)
     assert (part.rows, part.total) == ([], 0)
-    assert read_preview(numbers, request=PreviewRequest(q="w6")).total == 4
+    assert read_preview(make.ADMIN, numbers, request=PreviewRequest(q="w6")).total == 4
 
 
 def test_search_says_when_it_did_not_look_at_all_rows(numbers: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preview, "SCANNED_ROWS", 12)
 
-    page = read_preview(numbers, request=PreviewRequest(limit=5, sort="n"))
+    page = read_preview(make.ADMIN, numbers, request=PreviewRequest(limit=5, sort="n"))
 
     assert page.scanned == 12
 
@@ -103,9 +103,9 @@ def test_branch_reads_its_own_rows_and_schema(numbers: Dataset, connect: Callabl
         update.add_column("extra", pa_string())
     table.append(pa.Table.from_pylist([{"n": 99, "word": "x", "extra": "y"}]))
 
-    branch = read_preview(numbers, branch="feature", request=PreviewRequest(limit=1, q="n=99"))
-    master = read_preview(numbers, request=PreviewRequest(limit=1))
-    other = read_preview(numbers, branch="other", request=PreviewRequest(limit=1))
+    branch = read_preview(make.ADMIN, numbers, branch="feature", request=PreviewRequest(limit=1, q="n=99"))
+    master = read_preview(make.ADMIN, numbers, request=PreviewRequest(limit=1))
+    other = read_preview(make.ADMIN, numbers, branch="other", request=PreviewRequest(limit=1))
 
     assert [column.name for column in branch.columns] == ["n", "word", "extra"]
     assert branch.rows == [[99, "x", "y"]]
@@ -123,7 +123,7 @@ def pa_string() -> Any:
 def test_old_transaction_is_read_as_it_was(numbers: Dataset) -> None:
     first = queries.list_history(queries.get_branch(numbers, "master"))[-1]
 
-    page = read_preview(numbers, transaction=first.pk, request=PreviewRequest(limit=50))
+    page = read_preview(make.ADMIN, numbers, transaction=first.pk, request=PreviewRequest(limit=50))
 
     assert [row[0] for row in page.rows] == list(range(first.summary["rows"]))
 
@@ -147,7 +147,9 @@ def test_values_are_encoded_without_loss(connect: Callable[..., Any], user: User
     }))  # fmt: skip
     client.create_table("shop.kinds", data.schema).append(data)
 
-    page = read_preview(queries.get_dataset(make.who(user), "/shop/kinds"), request=PreviewRequest(sort="big"))
+    page = read_preview(
+        make.ADMIN, queries.get_dataset(make.who(user), "/shop/kinds"), request=PreviewRequest(sort="big")
+    )
 
     assert dict(zip((column.name for column in page.columns), page.rows[0], strict=True)) == {
         "big": str(2**62), "small": 7, "money": "1.50", "nan": "NaN", "inf": "-Infinity", "raw": "AP8=",
@@ -162,9 +164,9 @@ def test_missing_file_is_a_named_error(numbers: Dataset, home: Any) -> None:
         file.unlink()
 
     with pytest.raises(Unavailable, match="/shop/numbers cannot be read"):
-        read_preview(numbers, request=PreviewRequest())
+        read_preview(make.ADMIN, numbers, request=PreviewRequest())
 
 
 def test_depth_is_bounded(numbers: Dataset) -> None:
     with pytest.raises(BadRequest, match="first 10,000 rows"):
-        read_preview(numbers, request=PreviewRequest(start=10_000))
+        read_preview(make.ADMIN, numbers, request=PreviewRequest(start=10_000))

@@ -18,6 +18,7 @@ from pyiceberg.types import LongType, NestedField
 
 from jobs.protocol import DiffResult, InterruptRequest, SparkAccess, write_message
 from tests.factories import engine as tables
+from webapp.accounts.rules.sight import EVERYTHING
 from webapp.comparisons.api.rows import read_rows
 from webapp.comparisons.models import Comparison
 from webapp.comparisons.pages.progress import ComparisonProgress, describe_progress, describe_reached
@@ -123,13 +124,13 @@ def test_the_first_rows_are_shown_while_the_rest_is_written(tmp_path: Path, sett
     fork_server.serve(tmp_path)
     comparison = running()
     place = DiffPlace(url="/x", keeps={}, csv_url="", parquet_url="")
-    assert read_first_rows(first_rows_folder(comparison), place=place) is None
+    assert read_first_rows(first_rows_folder(comparison), EVERYTHING, place=place) is None
     table = tables.make_table(tmp_path, Schema(NestedField(1, "k", LongType())))
     table.append(tables.arrow_rows(table, [{"k": n} for n in range(7000, 7300)]))
     made = tables.diff(tmp_path, None, tables.side(table, tables.snapshot_of(table)), key=["k"])
     folder = artifact_folder(comparison) / "first"
     shutil.copytree(made["folder"] / "first", folder)
-    shown = read_first_rows(first_rows_folder(comparison), place=place)
+    shown = read_first_rows(first_rows_folder(comparison), EVERYTHING, place=place)
     progress = ComparisonProgress("Writing.", None, (300, 0, 0))
     page = render_to_string(
         "comparisons/_moving.html", {"view": {"state": "running", "progress": progress, "first_rows": shown}}
@@ -138,16 +139,16 @@ def test_the_first_rows_are_shown_while_the_rest_is_written(tmp_path: Path, sett
     assert "7099" in page
     assert "7100" not in page
     comparison.progress = {"phase": "writing", "summary": {"inserted": 300, "deleted": 0, "updated": 0, "unchanged": 0}}
-    answer = read_rows(ask(limit="150"), comparison)
+    answer = read_rows(ask(limit="150"), comparison, EVERYTHING)
     assert (answer["state"], answer["mode"], answer["key"], answer["next"]) == ("running", "identifier", ["k"], None)
     assert [row["key"]["k"] for row in answer["rows"]] == list(range(7000, 7150))
     assert (answer["summary"]["inserted"], "total" in answer) == (300, False)
     for narrowed in ({"change": "deleted"}, {"q": "k=7250"}, {"sort": "-k"}, {"column": "k"}, {"cursor": "x"}):
-        assert read_rows(ask(**narrowed), comparison)["rows"] == []
+        assert read_rows(ask(**narrowed), comparison, EVERYTHING)["rows"] == []
     (folder / "rows.parquet").unlink()
     (folder / "summary.json").touch()
-    assert read_first_rows(first_rows_folder(comparison), place=place) is None
-    assert read_rows(ask(), comparison)["rows"] == []
+    assert read_first_rows(first_rows_folder(comparison), EVERYTHING, place=place) is None
+    assert read_rows(ask(), comparison, EVERYTHING)["rows"] == []
     comparison.state = ComparisonState.READY
     assert first_rows_folder(comparison) is None
 

@@ -15,6 +15,7 @@ from pyiceberg.types import LongType, StringType, StructType
 
 from tests.factories import engine as tables
 from tests.unit.diffs.test_diffs_rows import field
+from webapp.accounts.rules.sight import EVERYTHING
 from webapp.comparisons.diffs import rows
 from webapp.comparisons.diffs.exports import export
 from webapp.comparisons.pages.rows import DiffPlace, read_rows
@@ -50,7 +51,7 @@ def keys(page: rows.RowPage) -> list[Any]:
 
 
 def test_a_row_has_the_key_by_its_name_and_the_struct_as_it_is(folder: Path) -> None:
-    page = rows.read_page(folder)
+    page = rows.read_page(folder, EVERYTHING)
     assert (page.key, keys(page)) == (("d.a",), [1, 2, 3, 4, None])
     assert [one.name for one in page.columns] == ["d.a", "value", "d"]
     changed, in_struct = page.rows[:2]
@@ -77,17 +78,17 @@ def test_a_row_has_the_key_by_its_name_and_the_struct_as_it_is(folder: Path) -> 
     ],
 )
 def test_pages_are_searched_and_sorted_by_the_key(folder: Path, asked: dict[str, Any], found: list[Any]) -> None:
-    assert keys(rows.read_page(folder, **asked)) == found
+    assert keys(rows.read_page(folder, EVERYTHING, **asked)) == found
 
 
 def test_a_field_that_is_no_part_of_the_key_is_no_column(folder: Path) -> None:
     with pytest.raises(BadRequest, match="there is no column 'd.b'"):
-        rows.read_page(folder, sort="d.b")
+        rows.read_page(folder, EVERYTHING, sort="d.b")
 
 
 def test_the_page_shows_the_key_in_front_and_links_to_the_rows_history(folder: Path) -> None:
     place = DiffPlace(url="/x", keeps={}, csv_url="", parquet_url="", dataset_id=7, branch="master")
-    view = read_rows(folder, parameters={}, place=place)
+    view = read_rows(folder, EVERYTHING, parameters={}, place=place)
     assert [(one.name, one.pin, one.note) for one in view.table.columns][0] == ("d.a", True, "long · key")
     assert [one.cells[0].after for one in view.table.rows if one.word != "removed"] == [1, 2, 4, None]
     assert "key.d.a=1" in view.table.rows[0].url
@@ -100,7 +101,7 @@ def test_the_page_shows_the_key_in_front_and_links_to_the_rows_history(folder: P
 )
 def test_what_is_not_understood_shows_no_rows_and_stays_to_be_mended(folder: Path, query: dict[str, str]) -> None:
     place = DiffPlace(url="/x", keeps={"dataset": "/d"}, csv_url="", parquet_url="", dataset_id=7, branch="master")
-    view = read_rows(folder, parameters={**query, "limit": "25"}, place=place)
+    view = read_rows(folder, EVERYTHING, parameters={**query, "limit": "25"}, place=place)
     assert view.problem
     assert view.table.rows == []
     assert view.q == query.get("q", "")
@@ -108,7 +109,7 @@ def test_what_is_not_understood_shows_no_rows_and_stays_to_be_mended(folder: Pat
 
 
 def test_exports_have_a_column_for_the_key_on_each_side(folder: Path) -> None:
-    lines = list(csv.DictReader(io.StringIO(b"".join(export(folder, "csv")).decode())))
+    lines = list(csv.DictReader(io.StringIO(b"".join(export(folder, EVERYTHING, "csv")).decode())))
     assert list(lines[0]) == [
         "change",
         "copies",
@@ -127,7 +128,7 @@ def test_exports_have_a_column_for_the_key_on_each_side(folder: Path) -> None:
         ("inserted", "", "4", '{"a": 4, "it\'s": "four"}'),
         ("updated", "", "", ""),
     ]
-    stored = pq.read_table(io.BytesIO(b"".join(export(folder, "parquet"))))
+    stored = pq.read_table(io.BytesIO(b"".join(export(folder, EVERYTHING, "parquet"))))
     assert [one.name for one in stored.schema.field("before").type] == ["d.a", "value", "d"]
     sides = [
         (row["before"] and row["before"]["d.a"], row["after"] and row["after"]["d.a"]) for row in stored.to_pylist()
@@ -140,7 +141,7 @@ def test_a_quote_in_the_name_of_a_field_is_part_of_it(tmp_path: Path) -> None:
     table.append(tables.arrow_rows(table, [line(1, "one", "x")]))
     side = tables.side(table, tables.snapshot_of(table))
     found = tables.diff(tmp_path, None, side, key=["d.it's"])["folder"]
-    assert [row.key for row in rows.read_page(found, q="one").rows] == [{"d.it's": "one"}]
+    assert [row.key for row in rows.read_page(found, EVERYTHING, q="one").rows] == [{"d.it's": "one"}]
 
 
 def test_diffs_that_were_stored_before_have_keys_of_columns(tmp_path: Path) -> None:
@@ -150,4 +151,4 @@ def test_diffs_that_were_stored_before_have_keys_of_columns(tmp_path: Path) -> N
     schema = json.loads((folder / "schema.json").read_text())
     del schema["inside"]
     (folder / "schema.json").write_text(json.dumps(schema))
-    assert [row.key for row in rows.read_page(folder).rows] == [{"value": "x"}]
+    assert [row.key for row in rows.read_page(folder, EVERYTHING).rows] == [{"value": "x"}]

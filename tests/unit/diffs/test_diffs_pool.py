@@ -15,6 +15,7 @@ from pyiceberg.types import LongType
 
 from tests.factories import engine as tables
 from tests.unit.diffs.test_diffs_rows import field
+from webapp.accounts.rules.sight import EVERYTHING
 from webapp.comparisons.diffs import pool as pools
 from webapp.comparisons.diffs import reader, rows
 from webapp.comparisons.diffs.exports import export
@@ -56,23 +57,23 @@ def test_pages_of_one_comparison_share_a_process_that_no_other_gets(
 ) -> None:
     first, second = make_diff(), make_diff()
     for options in ({}, {"sort": "-id"}, {"q": "id > 0"}):
-        rows.read_page(first, **options)
+        rows.read_page(first, EVERYTHING, **options)
     [before] = find_readers(pool)
-    rows.read_page(second)
+    rows.read_page(second, EVERYTHING)
     assert len(find_readers(pool)) == 2
     assert find_readers(pool)[0] == before
-    assert b"".join(export(first, "csv")).count(b"\r\n") == 4
+    assert b"".join(export(first, EVERYTHING, "csv")).count(b"\r\n") == 4
     assert len(find_readers(pool)) == 2
 
 
 def test_a_process_that_has_died_is_another_one_next_time(pool: pools.Pool, make_diff: Callable[..., Path]) -> None:
     folder = make_diff()
-    rows.read_page(folder)
+    rows.read_page(folder, EVERYTHING)
     [before] = find_readers(pool)
     before._process.close()  # the fork server kills it
     while before.is_ready:
         time.sleep(0.01)
-    assert len(rows.read_page(folder).rows) == 3
+    assert len(rows.read_page(folder, EVERYTHING).rows) == 3
     assert before not in find_readers(pool)
 
 
@@ -80,11 +81,11 @@ def test_a_comparison_that_was_computed_again_is_not_read_by_who_saw_the_old_one
     pool: pools.Pool, make_diff: Callable[..., Path]
 ) -> None:
     folder, other = make_diff(), make_diff(5)
-    assert len(rows.read_page(folder).rows) == 3
+    assert len(rows.read_page(folder, EVERYTHING).rows) == 3
     shutil.rmtree(folder)
     shutil.copytree(other, folder)
     (folder / "summary.json").touch()
-    assert len(rows.read_page(folder).rows) == 5
+    assert len(rows.read_page(folder, EVERYTHING).rows) == 5
 
 
 def test_who_asks_first_may_be_waited_for_but_not_for_ever(
@@ -99,10 +100,10 @@ def test_who_asks_first_may_be_waited_for_but_not_for_ever(
     with closing(pool.walk(shown, is_download=False, **question)) as at_work:
         next(at_work)
         with pytest.raises(Unavailable, match="Many rows are being read"):
-            rows.read_page(slow)
-        assert len(rows.read_page(other).rows) == 3
-        assert len(rows.read_page(third).rows) == 3
-    assert len(rows.read_page(slow).rows) == 3
+            rows.read_page(slow, EVERYTHING)
+        assert len(rows.read_page(other, EVERYTHING).rows) == 3
+        assert len(rows.read_page(third, EVERYTHING).rows) == 3
+    assert len(rows.read_page(slow, EVERYTHING).rows) == 3
 
 
 def test_a_download_whose_client_reads_too_slowly_gives_its_place_to_others(
@@ -111,27 +112,27 @@ def test_a_download_whose_client_reads_too_slowly_gives_its_place_to_others(
     monkeypatch.setattr(pools, "WAIT_S", 0.2)
     monkeypatch.setattr(pools, "MOST_DOWNLOADS", 1)
     folder = make_diff(ROWS)
-    slow = export(folder, "csv")
+    slow = export(folder, EVERYTHING, "csv")
     next(slow)
     with pytest.raises(Unavailable, match="Many rows are being read"):
-        export(folder, "csv")
-    assert len(rows.read_page(folder).rows) == 100
+        export(folder, EVERYTHING, "csv")
+    assert len(rows.read_page(folder, EVERYTHING).rows) == 100
     monkeypatch.setattr(pools, "SLOW_S", 0)
-    assert b"".join(export(folder, "csv")).count(b"\r\n") == ROWS + 1
+    assert b"".join(export(folder, EVERYTHING, "csv")).count(b"\r\n") == ROWS + 1
     with pytest.raises(Unavailable, match="cut off"):
         next(slow)
 
 
 def test_first_rows_behind_a_link_are_not_shown(pool: pools.Pool, make_diff: Callable[..., Path]) -> None:
     mine, secret = make_diff(), make_diff()
-    assert len(rows.read_page(mine / "first").rows) == 3
+    assert len(rows.read_page(mine / "first", EVERYTHING).rows) == 3
     shutil.rmtree(mine / "first")
     (mine / "first").symlink_to(secret / "first")
     with pytest.raises(Conflict, match="damaged"):
-        rows.read_page(mine / "first")
+        rows.read_page(mine / "first", EVERYTHING)
     (mine / "first").unlink()
     shutil.copytree(secret / "first", mine / "first")
     (mine / "first" / "rows.parquet").unlink()
     (mine / "first" / "rows.parquet").symlink_to(secret / "first" / "rows.parquet")
     with pytest.raises(Conflict, match="damaged"):
-        rows.read_page(mine / "first")
+        rows.read_page(mine / "first", EVERYTHING)

@@ -36,6 +36,7 @@ from jobs.engine.read import row_exports
 from jobs.engine.read.stored_rows import StoredRows
 from jobs.protocol import ExportedValue, RowExport
 from tests.factories import engine as tables
+from webapp.accounts.rules.sight import EVERYTHING
 from webapp.comparisons.diffs import numbers, reader, rows
 from webapp.comparisons.diffs.exports import export
 from webapp.comparisons.diffs.key_proposals import KeyProposal, propose_keys
@@ -101,7 +102,7 @@ def ids(page: rows.RowPage) -> list[Any]:
 
 
 def test_first_page_has_values_as_the_contract_writes_them(folder: Path) -> None:
-    page = rows.read_page(folder)
+    page = rows.read_page(folder, EVERYTHING)
     assert (page.mode, page.key, page.total, page.first, page.last) == ("identifier", ("id",), 50, 1, 50)
     first = page.rows[1].as_json()
     assert first["change"] == "updated"
@@ -124,10 +125,10 @@ def test_first_page_has_values_as_the_contract_writes_them(folder: Path) -> None
 
 
 def test_a_side_that_does_not_exist_is_null(folder: Path) -> None:
-    deleted = rows.read_page(folder, change=["deleted"]).rows[0]
+    deleted = rows.read_page(folder, EVERYTHING, change=["deleted"]).rows[0]
     assert (deleted.as_json()["after"], deleted.key) == (None, {"id": 30})
     assert {cell.state for cell in deleted.cells} == {"deleted"}
-    inserted = rows.read_page(folder, change=["inserted"]).rows[0]
+    inserted = rows.read_page(folder, EVERYTHING, change=["inserted"]).rows[0]
     assert (inserted.as_json()["before"], inserted.key) == (None, {"id": 100})
 
 
@@ -142,19 +143,19 @@ def test_a_side_that_does_not_exist_is_null(folder: Path) -> None:
     ],
 )
 def test_walking_all_pages_and_back_shows_each_row_once(folder: Path, options: Any) -> None:
-    whole = ids(rows.read_page(folder, limit=250, **options))
-    page, walked, starts = rows.read_page(folder, limit=7, **options), [], []
+    whole = ids(rows.read_page(folder, EVERYTHING, limit=250, **options))
+    page, walked, starts = rows.read_page(folder, EVERYTHING, limit=7, **options), [], []
     while True:
         walked += ids(page)
         starts.append(page.first)
         if page.next is None:
             break
-        page = rows.read_page(folder, limit=7, cursor=page.next, **options)
+        page = rows.read_page(folder, EVERYTHING, limit=7, cursor=page.next, **options)
     assert walked == whole
     assert starts == list(range(1, len(whole) + 1, 7))
     back = ids(page)
     while page.previous is not None:
-        page = rows.read_page(folder, limit=7, cursor=page.previous, **options)
+        page = rows.read_page(folder, EVERYTHING, limit=7, cursor=page.previous, **options)
         back = ids(page) + back
     assert back == whole
     assert page.first == 1
@@ -200,7 +201,7 @@ def test_walking_all_pages_and_back_shows_each_row_once(folder: Path, options: A
     ],
 )
 def test_search(folder: Path, q: str, wanted: list[int]) -> None:
-    assert ids(rows.read_page(folder, q=q)) == wanted
+    assert ids(rows.read_page(folder, EVERYTHING, q=q)) == wanted
 
 
 @pytest.mark.parametrize(
@@ -228,7 +229,7 @@ def test_search(folder: Path, q: str, wanted: list[int]) -> None:
 )
 def test_a_search_that_is_not_understood_says_where(folder: Path, q: str, place: int, reason: str) -> None:
     with pytest.raises(BadRequest) as refusal:
-        rows.read_page(folder, q=q)
+        rows.read_page(folder, EVERYTHING, q=q)
     assert f"at character {place}:" in refusal.value.detail
     assert reason in refusal.value.detail
     assert refusal.value.code == "bad_search"
@@ -248,20 +249,20 @@ def test_a_search_that_is_not_understood_says_where(folder: Path, q: str, place:
 )
 def test_bad_requests_are_named(folder: Path, options: Any) -> None:
     with pytest.raises(BadRequest):
-        rows.read_page(folder, **options)
+        rows.read_page(folder, EVERYTHING, **options)
 
 
 def test_a_cursor_belongs_to_its_request(folder: Path) -> None:
-    cursor = rows.read_page(folder, limit=5).next
+    cursor = rows.read_page(folder, EVERYTHING, limit=5).next
     with pytest.raises(BadRequest, match="another list"):
-        rows.read_page(folder, limit=5, cursor=cursor, column="amount")
+        rows.read_page(folder, EVERYTHING, limit=5, cursor=cursor, column="amount")
 
 
 def test_a_page_before_one_that_began_elsewhere_ends_where_that_began(folder: Path) -> None:
-    third = rows.read_page(folder, limit=3).next
-    page = rows.read_page(folder, limit=10, cursor=third)
+    third = rows.read_page(folder, EVERYTHING, limit=3).next
+    page = rows.read_page(folder, EVERYTHING, limit=10, cursor=third)
     assert ids(page) == list(range(3, 13))
-    assert ids(rows.read_page(folder, limit=10, cursor=page.previous)) == [0, 1, 2]
+    assert ids(rows.read_page(folder, EVERYTHING, limit=10, cursor=page.previous)) == [0, 1, 2]
 
 
 def test_lines_that_fit_are_found_once_for_all_pages(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,21 +272,21 @@ def test_lines_that_fit_are_found_once_for_all_pages(folder: Path, monkeypatch: 
     for _ in range(2):
         cursor = None
         for _ in range(4):
-            cursor = rows.read_page(folder, sort="-name", q="id != 3", limit=5, cursor=cursor).next
+            cursor = rows.read_page(folder, EVERYTHING, sort="-name", q="id != 3", limit=5, cursor=cursor).next
     assert len(lists) == 1
-    rows.read_page(folder, limit=5)
+    rows.read_page(folder, EVERYTHING, limit=5)
     assert len(lists) == 1
 
 
 def test_only_the_newest_lists_are_kept_and_those_of_other_rows_are_not_read(folder: Path) -> None:
     for number in range(numbers.KEPT + 3):
-        assert ids(rows.read_page(folder, q=f"id = {number}")) == [number]
+        assert ids(rows.read_page(folder, EVERYTHING, q=f"id = {number}")) == [number]
     assert len(list((folder / numbers.FOLDER).iterdir())) == numbers.KEPT
-    assert ids(rows.read_page(folder, q="id = 0")) == [0]
+    assert ids(rows.read_page(folder, EVERYTHING, q="id = 0")) == [0]
     os.utime(folder / "rows.parquet", ns=(1, 1))
     for path in (folder / numbers.FOLDER).iterdir():
         path.write_bytes(b"")
-    assert ids(rows.read_page(folder, q="id = 0")) == [0]
+    assert ids(rows.read_page(folder, EVERYTHING, q="id = 0")) == [0]
 
 
 @pytest.mark.parametrize(("q", "total"), [("", 50), ("id != 3", 49), ("id < 4", 4), ("id < 1", 1), ("id < 0", 0)])
@@ -293,9 +294,9 @@ def test_the_front_of_a_list_is_that_of_the_whole(
     folder: Path, monkeypatch: pytest.MonkeyPatch, q: str, total: int
 ) -> None:
     monkeypatch.setattr(numbers, "FRONT_LINES", 4)
-    front = rows.read_page(folder, sort="-name", q=q, limit=4)
+    front = rows.read_page(folder, EVERYTHING, sort="-name", q=q, limit=4)
     assert {path.suffix for path in (folder / numbers.FOLDER).iterdir()} == {".front"}
-    whole = rows.read_page(folder, sort="-name", q=q, limit=50)
+    whole = rows.read_page(folder, EVERYTHING, sort="-name", q=q, limit=50)
     assert {path.suffix for path in (folder / numbers.FOLDER).iterdir()} == {".front", ".whole"}
     assert front.total == whole.total == len(whole.rows) == total
     assert ids(front) == ids(whole)[:4]
@@ -323,12 +324,12 @@ def test_two_million_rows_page_alike_at_every_depth(tmp_path: Path) -> None:
     texts = [f"{number * 7_919 % count:07} {'x' * 100}" for number in range(count)]
     table.append(pa.table({"k": range(count), "t": texts}))
     folder = tables.diff(tmp_path, None, tables.side(table, tables.snapshot_of(table)), key=["k"])["folder"]
-    cursor = rows.read_page(folder, sort="-t", limit=250).next
+    cursor = rows.read_page(folder, EVERYTHING, sort="-t", limit=250).next
     assert cursor is not None
     name, _, most = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
     for start in (25_000, count // 2, count - 250):
         cursor = base64.urlsafe_b64encode(json.dumps([name, start, most]).encode()).decode().rstrip("=")
-        page = rows.read_page(folder, sort="-t", limit=250, cursor=cursor)
+        page = rows.read_page(folder, EVERYTHING, sort="-t", limit=250, cursor=cursor)
         assert (page.total, page.first, len(page.rows)) == (count, start + 1, 250)
         assert page.rows[0].after is not None
         assert page.rows[0].after["t"].startswith(f"{count - 1 - start:07} ")
@@ -337,10 +338,10 @@ def test_two_million_rows_page_alike_at_every_depth(tmp_path: Path) -> None:
 def test_removed_and_damaged_artifacts(folder: Path) -> None:
     (folder / "rows.parquet").write_bytes(b"PAR1 broken")
     with pytest.raises(Conflict, match="damaged"):
-        rows.read_page(folder)
+        rows.read_page(folder, EVERYTHING)
     (folder / "summary.json").unlink()
     with pytest.raises(Gone):
-        rows.read_page(folder)
+        rows.read_page(folder, EVERYTHING)
 
 
 def test_csv_escapes_formulas_in_text_only(tmp_path: Path) -> None:
@@ -352,7 +353,7 @@ def test_csv_escapes_formulas_in_text_only(tmp_path: Path) -> None:
     same = {"d": dt.date(2020, 1, 1), "b": b"\xf8"}
     table.append(tables.arrow_rows(table, [{"k": -n, "=t": t, **same} for n, t in enumerate(texts)]))
     folder = tables.diff(tmp_path, None, tables.side(table, tables.snapshot_of(table)), key=["k"])["folder"]
-    content = b"".join(export(folder, "csv")).decode()
+    content = b"".join(export(folder, EVERYTHING, "csv")).decode()
     lines = list(csv.reader(io.StringIO(content)))
     assert lines[0] == ["change", "copies", "after.k", "after.=t", "after.d", "after.b"]
     by_key = {line[2]: line[3] for line in lines[1:]}
@@ -374,7 +375,7 @@ def test_csv_escapes_formulas_in_text_only(tmp_path: Path) -> None:
 
 
 def test_parquet_export_has_both_sides(folder: Path) -> None:
-    content = b"".join(export(folder, "parquet"))
+    content = b"".join(export(folder, EVERYTHING, "parquet"))
     found = pq.read_table(io.BytesIO(content)).to_pylist()
     assert len(found) == 50
     assert found[0]["changed"] == ["amount"]
@@ -412,12 +413,12 @@ def test_net_mode_counts_copies_and_has_no_key(tmp_path: Path) -> None:
     table.append(tables.arrow_rows(table, [{"v": "b"}, {"v": "b"}]))
     sides = tables.side(table, old), tables.side(table, tables.snapshot_of(table))
     folder = tables.diff(tmp_path, *sides)["folder"]
-    page = rows.read_page(folder)
+    page = rows.read_page(folder, EVERYTHING)
     assert (page.mode, page.key, page.as_json()["key"]) == ("net", (), None)
     assert page.rows[0].as_json()["copies"] == 2
     assert page.summary["inserted"] == 2
-    assert ids_of(rows.read_page(folder, q="B")) == [1]
-    assert b"".join(export(folder, "parquet"))[:4] == b"PAR1"
+    assert ids_of(rows.read_page(folder, EVERYTHING, q="B")) == [1]
+    assert b"".join(export(folder, EVERYTHING, "parquet"))[:4] == b"PAR1"
 
 
 def ids_of(page: rows.RowPage) -> list[int]:
@@ -429,11 +430,11 @@ def test_an_empty_diff_pages_and_exports(tmp_path: Path) -> None:
     table.append(tables.arrow_rows(table, [{"v": "a"}]))
     end = tables.side(table, tables.snapshot_of(table))
     folder = tables.diff(tmp_path, end, end, key=["v"])["folder"]
-    page = rows.read_page(folder)
+    page = rows.read_page(folder, EVERYTHING)
     assert (page.rows, page.total, page.first, page.last, page.next) == ((), 0, 0, 0, None)
-    assert b"".join(export(folder, "csv")).startswith(b"change,copies")
-    assert pq.read_table(io.BytesIO(b"".join(export(folder, "parquet")))).num_rows == 0
-    assert load_statistics(folder).changed == ()
+    assert b"".join(export(folder, EVERYTHING, "csv")).startswith(b"change,copies")
+    assert pq.read_table(io.BytesIO(b"".join(export(folder, EVERYTHING, "parquet")))).num_rows == 0
+    assert load_statistics(folder, EVERYTHING).changed == ()
 
 
 def test_nested_values_are_json(tmp_path: Path) -> None:
@@ -446,13 +447,13 @@ def test_nested_values_are_json(tmp_path: Path) -> None:
     values = {"k": 1, "s": {"x": float("inf")}, "m": [("a", Decimal("1.5"))]}
     table.append(tables.arrow_rows(table, [values]))
     folder = tables.diff(tmp_path, None, tables.side(table, tables.snapshot_of(table)), key=["k"])["folder"]
-    (row,) = rows.read_page(folder).rows
+    (row,) = rows.read_page(folder, EVERYTHING).rows
     assert row.after == {"k": 1, "s": {"x": "Infinity"}, "m": [["a", "1.5"]]}
-    assert b"Infinity" in b"".join(export(folder, "csv"))
+    assert b"Infinity" in b"".join(export(folder, EVERYTHING, "csv"))
 
 
 def test_statistics_for_pages_and_the_api(folder: Path) -> None:
-    found = load_statistics(folder)
+    found = load_statistics(folder, EVERYTHING)
     assert (found.scope, found.rows_before, found.rows_after) == ("table", 50, 50)
     assert [column.name for column in found.changed] == ["amount", "name", "ratio"]
     amount = found.changed[0]
@@ -470,18 +471,21 @@ def test_statistics_for_pages_and_the_api(folder: Path) -> None:
     assert body["rows"] == {"before": found.rows_before, "after": found.rows_after}
     assert body["columns"][2]["match_rate"] == 0.5
     json.dumps(body, allow_nan=False)
-    assert load_statistics(folder, scope="changed").rows_before == 40
+    assert load_statistics(folder, EVERYTHING, scope="changed").rows_before == 40
 
 
 @pytest.mark.parametrize(
     "options", [{}, {"sort": "-id"}, {"change": ["updated"], "q": "id >= 3"}, {"column": "amount", "sort": "name"}]
 )
 def test_a_row_is_found_on_its_page_of_what_was_asked(folder: Path, options: Any) -> None:
-    whole = ids(rows.read_page(folder, limit=250, **options))
-    page = rows.read_page(folder, limit=7, row="19", **options)
+    whole = ids(rows.read_page(folder, EVERYTHING, limit=250, **options))
+    page = rows.read_page(folder, EVERYTHING, limit=7, row="19", **options)
     assert page.first == whole.index(19) // 7 * 7 + 1
     assert [row.key["id"] for row in page.rows if row.n == page.sought] == [19]
-    assert page.previous is None or rows.read_page(folder, limit=7, cursor=page.previous, **options).sought is None
+    assert (
+        page.previous is None
+        or rows.read_page(folder, EVERYTHING, limit=7, cursor=page.previous, **options).sought is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -497,17 +501,17 @@ def test_a_row_is_found_on_its_page_of_what_was_asked(folder: Path, options: Any
 )
 def test_a_row_that_is_not_there_is_no_first_page(folder: Path, options: Any, error: type[Exception]) -> None:
     with pytest.raises(error, match="row|key|alike"):
-        rows.read_page(folder, **options)
+        rows.read_page(folder, EVERYTHING, **options)
 
 
 def test_rows_like_one_changed_in_the_same_columns(folder: Path) -> None:
-    every = rows.read_page(folder, limit=250).rows
+    every = rows.read_page(folder, EVERYTHING, limit=250).rows
     for key in (1, 25, 30, 100):
         row = next(row for row in every if row.key["id"] == key)
         alike = [other.key["id"] for other in every if (other.change, other.changed) == (row.change, row.changed)]
-        page = rows.read_page(folder, like=str(key), limit=250)
+        page = rows.read_page(folder, EVERYTHING, like=str(key), limit=250)
         assert ids(page) == alike
-        same = rows.read_page(folder, like=str(key), alike="values", limit=250)
+        same = rows.read_page(folder, EVERYTHING, like=str(key), alike="values", limit=250)
         assert key in ids(same)
         assert set(ids(same)) <= set(alike)
         values = {
@@ -515,13 +519,13 @@ def test_rows_like_one_changed_in_the_same_columns(folder: Path) -> None:
         }
         assert len(values) == 1
         with pytest.raises(BadRequest, match="cursor"):
-            rows.read_page(folder, like=str(key), cursor=rows.read_page(folder, limit=1).next)
+            rows.read_page(folder, EVERYTHING, like=str(key), cursor=rows.read_page(folder, EVERYTHING, limit=1).next)
 
 
 def test_a_page_in_two_lines_has_old_values_above_new_ones(folder: Path) -> None:
     place = DiffPlace(url="/data", keeps={}, csv_url="", parquet_url="")
-    one = read_rows(folder, parameters={"q": "id <= 100"}, place=place)
-    two = read_rows(folder, parameters={"q": "id <= 100", "lines": "two", "row": "1"}, place=place)
+    one = read_rows(folder, EVERYTHING, parameters={"q": "id <= 100"}, place=place)
+    two = read_rows(folder, EVERYTHING, parameters={"q": "id <= 100", "lines": "two", "row": "1"}, place=place)
     assert (one.changed_cells, one.changed_columns) == (20 + 10 + 10, 3)
     assert [(line.sign, line.n) for line in two.table.rows[:4]] == [
         ("−", 0),
@@ -546,10 +550,10 @@ def test_a_page_in_two_lines_has_old_values_above_new_ones(folder: Path) -> None
 
 
 def test_changed_rows_spread_over_the_values_of_a_column(folder: Path) -> None:
-    by_day = read_spread(folder, by="at")
+    by_day = read_spread(folder, EVERYTHING, by="at")
     assert (by_day.unit, len(by_day.values), by_day.others, by_day.total) == ("day", 50, 0, 50)
     assert [value.value for value in by_day.values[:2]] == ["2020-01-01", "2020-01-02"]
-    by_name = read_spread(folder, by="name")
+    by_name = read_spread(folder, EVERYTHING, by="name")
     assert (by_name.unit, by_name.values[0].value, by_name.values[0].updated) == ("", "", 9)
     assert sum(value.deleted for value in by_name.values) == 10
     assert SpreadSerializer(by_day).data["values"][0] == {
@@ -557,12 +561,12 @@ def test_changed_rows_spread_over_the_values_of_a_column(folder: Path) -> None:
     }  # fmt: skip
     for unknown in ("nothing", "raw", "ratio"):
         with pytest.raises(BadRequest, match="can be counted"):
-            read_spread(folder, by=unknown)
+            read_spread(folder, EVERYTHING, by=unknown)
 
-    view = read_spread_view(folder, keeps={"dataset": "/a/b"}, parameters={"by": "name"})
+    view = read_spread_view(folder, EVERYTHING, keeps={"dataset": "/a/b"}, parameters={"by": "name"})
     assert view is not None
     assert (view.columns[0], view.fields, view.lines[0].parts[0].width) == ("id", [("dataset", "/a/b")], 240)
-    assert (read_spread_view(folder, keeps={}, parameters={}) or view).lines == []
+    assert (read_spread_view(folder, EVERYTHING, keeps={}, parameters={}) or view).lines == []
 
 
 def test_a_picture_has_the_key_and_what_changed(folder: Path) -> None:
@@ -587,14 +591,14 @@ def test_a_key_is_proposed_that_tells_changed_rows_apart(tmp_path: Path) -> None
     table.overwrite(tables.arrow_rows(table, after))
     sides = tables.side(table, old), tables.side(table, tables.snapshot_of(table))
     net = tables.diff(tmp_path, *sides)["folder"]
-    assert propose_keys(net) == [KeyProposal((name,), 10) for name in ("id", "at", "big")]
+    assert propose_keys(net, EVERYTHING) == [KeyProposal((name,), 10) for name in ("id", "at", "big")]
 
     place = DiffPlace(url="/data", keeps={}, csv_url="", parquet_url="")
-    assert read_rows(net, parameters={}, place=place).propose_url == "/data?propose=key"
-    view = read_rows(net, parameters={"propose": "key"}, place=place)
+    assert read_rows(net, EVERYTHING, parameters={}, place=place).propose_url == "/data?propose=key"
+    view = read_rows(net, EVERYTHING, parameters={"propose": "key"}, place=place)
     assert view.proposed is not None
     assert (view.proposed.rows, view.proposed.proposals[0].columns, view.proposed.problem) == (24, ("id",), "")
     keyed = tables.diff(tmp_path, *sides, key=["id"])["folder"]
-    assert read_rows(keyed, parameters={"propose": "key"}, place=place).proposed is None
+    assert read_rows(keyed, EVERYTHING, parameters={"propose": "key"}, place=place).proposed is None
     with pytest.raises(BadRequest, match="by a key already"):
-        propose_keys(keyed)
+        propose_keys(keyed, EVERYTHING)

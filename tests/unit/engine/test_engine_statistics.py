@@ -15,6 +15,7 @@ from jobs.engine.measure.measured import HereMeasured
 from jobs.engine.plan.diff_rules import DiffRules
 from tests.factories import engine as tables
 from tests.unit.engine.test_engine_embedded import field, keyed, two_versions
+from webapp.accounts.rules.sight import EVERYTHING
 from webapp.comparisons.diffs.statistics import load_statistics
 from webapp.comparisons.pages import charts
 from webapp.comparisons.pages.charts import read_statistics
@@ -102,7 +103,7 @@ def test_a_column_that_is_the_same_at_both_ends_is_measured_once(
     monkeypatch.setattr(HereMeasured, "spread", note)
     folder = tables.diff(tmp_path, *sides, key=["k"])["folder"]
     assert passes == [("b", ["b0", "b1", "b2"]), ("a", ["a1"])]
-    key, _, same = load_statistics(folder, scope="table").columns
+    key, _, same = load_statistics(folder, EVERYTHING, scope="table").columns
     assert (key.after, same.after) == (key.before, same.before)
 
 
@@ -115,7 +116,7 @@ def test_quantiles_of_a_sample_say_so(tmp_path: Path, monkeypatch: pytest.Monkey
         tmp_path, keyed(field(2, "v", DoubleType())), before, [*before, *({"k": 1000 + n} for n in range(1000))]
     )
     folder = tables.diff(tmp_path, *sides, key=["k"])["folder"]
-    key, empty = load_statistics(folder, scope="table").columns
+    key, empty = load_statistics(folder, EVERYTHING, scope="table").columns
     assert key.before is not None
     assert key.after is not None
     assert (key.before.quantiles_exact, key.before.quantiles["p50"]) == (True, 499)
@@ -123,7 +124,7 @@ def test_quantiles_of_a_sample_say_so(tmp_path: Path, monkeypatch: pytest.Monkey
     assert abs(key.after.quantiles["p50"] - 1000) < 200
     assert empty.after is not None
     assert empty.after.quantiles_exact
-    statistics = read_statistics(folder, url="?show=statistics", parameters={}, before="m", after="f")
+    statistics = read_statistics(folder, EVERYTHING, url="?show=statistics", parameters={}, before="m", after="f")
     assert "≈" in render_to_string("comparisons/_statistics.html", {"statistics": statistics})
 
 
@@ -135,7 +136,9 @@ def test_columns_come_in_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
     def read(page: str) -> tuple[list[str], str, str, str]:
         asked = {"scope": "changed", "columns_page": page}
-        statistics = read_statistics(folder, url="?show=statistics", parameters=asked, before="m", after="f")
+        statistics = read_statistics(
+            folder, EVERYTHING, url="?show=statistics", parameters=asked, before="m", after="f"
+        )
         assert statistics is not None
         assert statistics.columns_text in render_to_string("comparisons/_statistics.html", {"statistics": statistics})
         return (

@@ -200,6 +200,8 @@ filter = "carrier = 'UA' and mean_delay > 0"
         ("\n[pipelines]\n", 2, "unknown table [pipelines]"),
         ("\n[datasets.'nyc']\nkey = ['a']\n", 2, "this is no dataset path"),
         ('[datasets."/a/b"]\n\nkey = "day"\n', 3, "key must be a list of texts"),
+        ('[datasets."/a/b"]\nsensitive = "email"\n', 2, "sensitive must be a list of texts"),
+        ('[datasets."/a/b"]\nsensitive_readers = ["hr"]\n', 2, "sensitive_readers without sensitive columns"),
         ('[datasets."/a/b"]\nkeys = ["day"]\n', 2, "unknown rule 'keys'"),
         ("\nowners = 5\n", 2, "[owners] must be a table"),
         ('[owners]\n"/a/*" = ["mira"]\n"b/*.py" = "mira"\n', 3, "must list names"),

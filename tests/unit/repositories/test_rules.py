@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from webapp.accounts.rules.sight import SensitiveRule
 from webapp.core.errors import InvalidInput
 from webapp.repositories.rules.ancestry import Candidate, choose_parent, fallback_chain
 from webapp.repositories.rules.names import check_new_branch_name, check_repository_name
-from webapp.repositories.rules.pipeline import read_folders
+from webapp.repositories.rules.pipeline import read_folders, read_sensitive
 
 
 def _candidate(name: str, ahead: int, behind: int) -> Candidate:
@@ -71,3 +72,29 @@ def test_branch_names_that_mean_something_else(name: str) -> None:
 def test_repository_names_refused(name: str) -> None:
     with pytest.raises(InvalidInput):
         check_repository_name(name)
+
+
+def test_read_sensitive_columns_and_who_sees_them() -> None:
+    text = """
+[datasets."/a/b"]
+sensitive = ["email", "name"]
+sensitive_readers = ["hr"]
+[datasets."/a/c"]
+key = ["id"]
+"""
+    assert read_sensitive(text.encode()) == {"/a/b": SensitiveRule(("email", "name"), ("hr",))}
+    assert read_sensitive(b"") == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[broken",
+        "datasets = 1",
+        "[datasets]\n'/a/b' = 1",
+        "[datasets.'/a/b']\nsensitive = 'email'",
+        "[datasets.'/a/b']\nsensitive = ['email']\nsensitive_readers = [1]",
+    ],
+)
+def test_a_file_that_cannot_be_read_says_nothing_of_sensitive_columns(text: str) -> None:
+    assert read_sensitive(text.encode()) is None

@@ -3,6 +3,7 @@
 Modules:
     roles: roles on a repository, from least to most.
     scopes: what a token may do of what its user may.
+    sight: what a reader may see of the rows of a dataset.
     throttle: how long somebody waits after wrong passwords.
     themes: themes that pages can have.
     audit: the audit log's words and its chain of digests.

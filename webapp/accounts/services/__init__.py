@@ -12,7 +12,7 @@ Modules:
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -21,10 +21,11 @@ from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
-from webapp.accounts.models import Folder, RepositoryRole, Token, User
+from webapp.accounts.models import Folder, RepositoryRole, SensitiveColumns, Token, User
 from webapp.accounts.queries import digest_secret, get_user, principal_for_user
 from webapp.accounts.rules.roles import Role
 from webapp.accounts.rules.scopes import SCOPES
+from webapp.accounts.rules.sight import SensitiveRule
 from webapp.accounts.services.audit import record_audit as record_audit
 from webapp.accounts.services.people import (
     ADMIN_PASSWORD_FILE,
@@ -170,6 +171,25 @@ def forget_repository(*, repository: str) -> None:
     """Drop roles and folder claims of a deleted repository; its folders fall back to their creators."""
     RepositoryRole.objects.filter(repository=repository).delete()
     Folder.objects.filter(repository=repository).update(repository="")
+    SensitiveColumns.objects.filter(repository=repository).delete()
+
+
+def set_sensitive(*, repository: str, branch: str, is_default: bool, rules: Mapping[str, SensitiveRule]) -> None:
+    """Record what a branch of a repository calls sensitive, by the paths of datasets; no rules: nothing of what it called so."""
+    wanted = {
+        path.lower(): {"columns": list(rule.columns), "groups": list(rule.groups), "is_default": is_default}
+        for path, rule in rules.items()
+    }
+    rows = SensitiveColumns.objects.filter(repository=repository, branch=branch)
+    known = {row.path: {name: getattr(row, name) for name in ("columns", "groups", "is_default")} for row in rows}
+    if known == wanted:
+        return
+    with transaction.atomic():
+        rows.delete()
+        SensitiveColumns.objects.bulk_create(
+            SensitiveColumns(repository=repository, branch=branch, path=path, **fields)
+            for path, fields in wanted.items()
+        )
 
 
 def prepare_admin() -> None:

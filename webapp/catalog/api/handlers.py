@@ -14,6 +14,7 @@ from webapp.accounts.services import note_reading, note_refusal
 from webapp.catalog.api import config, delegation, namespaces, scans, tables, views
 from webapp.catalog.api.http import MAX_BODY, Call, CatalogRequest, CatalogResponse, Repeat, answer, empty
 from webapp.catalog.api.idempotency import run_once
+from webapp.catalog.permissions import check_files
 from webapp.catalog.rules import endpoints
 from webapp.catalog.rules.errors import Malformed, NotAuthorized, error_body
 from webapp.catalog.rules.refs import split_path
@@ -78,6 +79,8 @@ READS = {
     "planTableScan": "plan_scan",
     "fetchScanTasks": "plan_scan",
 }
+# What says where a table's files are, and what is in them.
+LEADING_TO_FILES = frozenset({*READS, "fetchPlanningResult", "updateTable"})
 REPEATED_FOR = timedelta(minutes=1)
 """So long an answer may be given again: that a token was used is noted by who makes an answer, not by who repeats it."""
 RETRY_AFTER = ("retry-after", "1")
@@ -120,6 +123,8 @@ def _dispatch(request: CatalogRequest) -> CatalogResponse:
         check_scope(by, endpoint.scope)
         call = Call.of(request, by=by, variables=variables)
         endpoint.check_branch(call.branch)
+        if endpoint.operation in LEADING_TO_FILES:
+            check_files(by, call.table)
         handler = HANDLERS[endpoint.operation]
         changes = request.method in ("POST", "DELETE") and endpoint.operation not in READING
         if changes and request.header("idempotency-key") is not None:

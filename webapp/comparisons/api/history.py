@@ -99,8 +99,10 @@ class CompareEndpoint(ApiView):
         dataset = datasets.get_dataset(self.principal, dataset_id, action=action)
         before = ends.find_end(dataset, request.GET.get("from", ""), field="from")
         after = ends.find_end(dataset, request.GET.get("to", ""), field="to")
-        rules = ends.read_rules(dataset, branch=after.branch, keys=read_keys(request))
-        return services.compare_ends(dataset=dataset, before=before, after=after, rules=rules)
+        keys = read_keys(request)
+        sight = ends.see_ends(self.principal, dataset, (before, after), keys=keys)
+        rules = ends.read_rules(dataset, branch=after.branch, keys=keys)
+        return services.compare_ends(dataset=dataset, before=before, after=after, rules=rules, sight=sight)
 
     def note(self, verb: str, pair: ComparedEnds) -> None:
         """Count a read of the dataset's rows."""
@@ -124,7 +126,7 @@ class DatasetCompare(CompareEndpoint):
         pair = self.compare(request, dataset_id)
         self.note("read_rows", pair)
         return Response(
-            {**ComparedEndsSerializer(pair).data, **read_rows(request, pair.comparison, reason=pair.reason)}
+            {**ComparedEndsSerializer(pair).data, **read_rows(request, pair.comparison, pair.sight, reason=pair.reason)}
         )
 
     @extend_schema(
@@ -139,7 +141,10 @@ class DatasetCompare(CompareEndpoint):
         if pair.comparison is not None:
             services.rerun_comparison(comparison=pair.comparison, by=self.principal)
             pair.comparison.refresh_from_db()
-        shaped = {**ComparedEndsSerializer(pair).data, **read_rows(request, pair.comparison, reason=pair.reason)}
+        shaped = {
+            **ComparedEndsSerializer(pair).data,
+            **read_rows(request, pair.comparison, pair.sight, reason=pair.reason),
+        }
         return Response(shaped, status=202)
 
 
@@ -154,7 +159,10 @@ class DatasetCompareExport(CompareEndpoint):
         folder = find_folder(pair.comparison, path=pair.dataset.path, reason=pair.reason)
         self.note("export_rows", pair)
         return export(
-            folder, kind=self.kind, name=f"{dataset_id}-{pair.before.name}-{pair.after.name}".replace("/", "-")
+            folder,
+            pair.sight,
+            kind=self.kind,
+            name=f"{dataset_id}-{pair.before.name}-{pair.after.name}".replace("/", "-"),
         )
 
 
@@ -183,7 +191,7 @@ class DatasetCompareStatistics(CompareEndpoint):
         pair = self.compare(request, dataset_id)
         folder = find_folder(pair.comparison, path=pair.dataset.path, reason=pair.reason)
         self.note("read_statistics", pair)
-        return Response(read_statistics(request, folder))
+        return Response(read_statistics(request, folder, pair.sight))
 
 
 class DatasetCompareCancel(CompareEndpoint):
@@ -201,7 +209,7 @@ class DatasetCompareCancel(CompareEndpoint):
         if pair.comparison is not None:
             services.cancel_comparison(comparison=pair.comparison, by=self.principal)
             pair.comparison.refresh_from_db()
-        return Response(read_rows(request, pair.comparison, reason=pair.reason), status=202)
+        return Response(read_rows(request, pair.comparison, pair.sight, reason=pair.reason), status=202)
 
 
 class DatasetChangelog(ApiView):
@@ -225,7 +233,10 @@ class DatasetChangelog(ApiView):
             return Response({**_describe_unready(dataset, span, show_state(comparison.state)), **reason})
         note_reading(by=self.principal, verb="read_changelog", object=dataset.path, branch=span.branch)
         page = changelog.read_page(
-            artifact_folder(comparison), cursor=request.GET.get("cursor") or None, limit=read_row_limit(request)
+            artifact_folder(comparison),
+            span.sight,
+            cursor=request.GET.get("cursor") or None,
+            limit=read_row_limit(request),
         )
         return Response({**_describe_span(dataset, span), "state": ComparisonState.READY, **page.as_json()})
 
@@ -244,6 +255,7 @@ class DatasetChangelog(ApiView):
     def _find(self, request: Request, dataset_id: int) -> tuple[Dataset, SnapshotRange, Comparison]:
         dataset = datasets.get_dataset(self.principal, dataset_id)
         span = find_range(
+            self.principal,
             dataset,
             branch=request.GET.get("branch", ""),
             start=request.GET.get("start", ""),
@@ -300,6 +312,7 @@ class DatasetBlame(ApiView):
     def _walk(self, request: Request, dataset_id: int) -> blames.Walk:
         dataset = datasets.get_dataset(self.principal, dataset_id)
         return blames.find_walk(
+            self.principal,
             dataset,
             branch=request.GET.get("branch", ""),
             key=blames.read_key(request.GET),

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rest_framework.request import Request
 
     from jobs.protocol import ExportFormat
+    from webapp.accounts.rules.sight import RowSight
 
 SEARCH = (
     "conditions that all hold, with commas, spaces or `and` between them: a column, one of `= != < <= > >= ~` (`~`: its text "
@@ -75,6 +76,7 @@ def describe_export(
 def read_rows(
     request: Request,
     comparison: Any,
+    sight: RowSight,
     *,
     reason: str = "",
     find_both: Callable[[Iterable[int]], set[int]] | None = None,
@@ -85,11 +87,12 @@ def read_rows(
     """
     counts = count_rows(comparison, reason=reason)
     if counts.state != ComparisonState.READY:
-        first = None if _is_narrowed(request) else _read_first(comparison, limit=read_row_limit(request))
+        first = None if _is_narrowed(request) else _read_first(comparison, sight, limit=read_row_limit(request))
         nothing: dict[str, Any] = {"mode": None, "key": None, "rows": []}
         return {**(first or nothing), "state": counts.state, "summary": RowCountsSerializer(counts).data, "next": None}
     page = rows.read_page(
         artifact_folder(comparison),
+        sight,
         change=[kind for kind in request.GET.get("change", "").split(",") if kind],
         column=request.GET.get("column") or None,
         q=request.GET.get("q") or None,
@@ -112,18 +115,18 @@ def _is_narrowed(request: Request) -> bool:
     return any(request.GET.get(name) for name in ("change", "column", "q", "sort", "cursor", "row", "like"))
 
 
-def _read_first(comparison: Any, *, limit: int) -> dict[str, Any] | None:
+def _read_first(comparison: Any, sight: RowSight, *, limit: int) -> dict[str, Any] | None:
     """Return the first rows by key of a diff that still runs; None where there are none to show, yet or any more."""
     folder = first_rows_folder(comparison)
     if folder is None:
         return None
     try:
-        page = rows.read_page(folder, limit=limit)
+        page = rows.read_page(folder, sight, limit=limit)
     except AppError:
         # the run began anew in this moment
         return None
     shaped = page.as_json()
-    return {name: shaped[name] for name in ("mode", "key", "rows")}
+    return {name: shaped[name] for name in ("mode", "key", "masked", "rows")}
 
 
 def read_row_limit(request: Request) -> int:
@@ -150,17 +153,17 @@ def find_folder(comparison: Any, *, path: str, reason: str = "") -> Path:
     return artifact_folder(comparison)
 
 
-def export(folder: Path, *, kind: ExportFormat, name: str) -> StreamingHttpResponse:
-    """Answer with the whole diff as a file."""
-    response = StreamingHttpResponse(exports.export(folder, kind), content_type=MEDIA[kind])
+def export(folder: Path, sight: RowSight, *, kind: ExportFormat, name: str) -> StreamingHttpResponse:
+    """Answer with the whole diff as a file, without the columns that are hidden from the reader."""
+    response = StreamingHttpResponse(exports.export(folder, sight, kind), content_type=MEDIA[kind])
     response["Content-Disposition"] = f'attachment; filename="{name}.{kind}"'
     return response
 
 
-def read_statistics(request: Request, folder: Path) -> dict[str, Any]:
+def read_statistics(request: Request, folder: Path, sight: RowSight) -> dict[str, Any]:
     """Return both sides' statistics per column, over all rows or over the changed ones."""
     text = request.GET.get("scope", "")
     if text not in ("", "table", "changed"):
         raise BadRequest(f"scope is table or changed, not {text!r}.", errors={"scope": ["table or changed."]})
     scope: statistics.Scope | None = "table" if text == "table" else "changed" if text else None
-    return dict(StatisticsSerializer(statistics.load_statistics(folder, scope=scope)).data)
+    return dict(StatisticsSerializer(statistics.load_statistics(folder, sight, scope=scope)).data)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -15,7 +16,7 @@ from webapp.comparisons.diffs import reader
 from webapp.core.errors import Gone
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from webapp.accounts.rules.sight import RowSight
 
 SIDES: tuple[Literal["b", "a"], ...] = ("b", "a")
 NUMBERS = ("int", "long", "float", "double", "decimal")
@@ -41,6 +42,8 @@ class DiffColumn:
     changed: int | None = None
     """In how many updated rows its value differs; None in net mode."""
     match_rate: float | None = None
+    is_hidden: bool = False
+    """Its values are hidden from the reader."""
 
     def stored(self, side: Literal["a", "b"]) -> str:
         """Return SQL of its values before (`b`) or after (`a`) in rows.parquet."""
@@ -84,6 +87,8 @@ class Artifact:
     inside: tuple[DiffColumn, ...]
     """Parts of the key that are fields inside a struct column."""
     stored_rows: int
+    sight: RowSight
+    """What its reader may see."""
 
     @cached_property
     def types(self) -> dict[str, str]:
@@ -107,9 +112,14 @@ class Artifact:
 
     @property
     def stored_names(self) -> list[str]:
-        """The columns of rows.parquet of which rows are shown."""
-        values = (column.stored(side) for column in self.columns for side in SIDES)
+        """The columns of rows.parquet of which rows are shown; values that are hidden stay there."""
+        values = (column.stored(side) for column in self.columns if not column.is_hidden for side in SIDES)
         return ["n", "change", "copies", "changed", *(name for name in values if name in self.types)]
+
+    @property
+    def masked(self) -> list[str]:
+        """The columns whose values are hidden."""
+        return [column.name for column in self.columns if column.is_hidden]
 
     @property
     def rows(self) -> Path:
@@ -139,27 +149,42 @@ def read_json(folder: Path, name: str) -> Any:
     return json.loads(text)
 
 
-def open_artifact(folder: str | Path) -> Artifact:
-    """Open the artifact of a finished diff; Gone when its files have been removed."""
+def open_artifact(folder: str | Path, sight: RowSight) -> Artifact:
+    """Open the artifact of a finished diff for a reader; Gone when its files have been removed."""
     path = Path(folder)
     try:
         stamp = os.stat(path / "summary.json", follow_symlinks=False).st_mtime_ns
     except FileNotFoundError:
         raise Gone("The stored rows of this comparison have been removed. Compute it again.", code="expired") from None
-    return _open(path, stamp)
+    return _open(path, stamp, sight)
 
 
 @lru_cache(maxsize=64)
-def _open(folder: Path, _stamp: int) -> Artifact:
+def _open(folder: Path, _stamp: int, sight: RowSight) -> Artifact:
     with reader.naming_damage():
         summary, schema = read_json(folder, "summary.json"), read_json(folder, "schema.json")
-        columns = tuple(_column(raw, summary) for raw in schema["columns"])
+        columns = tuple(_column(raw, summary, sight) for raw in schema["columns"])
         # older artifacts have no such keys
-        inside = tuple(_inner(raw) for raw in schema.get("inside", ()) if raw["name"] in (summary["key"] or ()))
-        return Artifact(folder, summary, schema, columns, inside, int(summary["stored_rows"]))
+        parts = (raw for raw in schema.get("inside", ()) if raw["name"] in (summary["key"] or ()))
+        inside = tuple(_inner(raw, sight) for raw in parts)
+        summary = {**summary, "key_trouble": _mask_trouble(summary.get("key_trouble"), sight)}
+        return Artifact(folder, summary, schema, columns, inside, int(summary["stored_rows"]), sight)
 
 
-def _column(raw: Mapping[str, Any], summary: Mapping[str, Any]) -> DiffColumn:
+def _mask_trouble(trouble: Mapping[str, Any] | None, sight: RowSight) -> Mapping[str, Any] | None:
+    """Return what is wrong with the key, without hidden values of the keys that are examples of it."""
+    if trouble is None or not sight.hidden:
+        return trouble
+    return {name: _mask_examples(value, sight) for name, value in trouble.items()}
+
+
+def _mask_examples(side: Any, sight: RowSight) -> Any:
+    if not isinstance(side, Mapping) or "examples" not in side:
+        return side
+    return {**side, "examples": [{**example, "key": sight.mask(example["key"])} for example in side["examples"]]}
+
+
+def _column(raw: Mapping[str, Any], summary: Mapping[str, Any], sight: RowSight) -> DiffColumn:
     before, after = raw["before"] or {}, raw["after"] or {}
     match: Mapping[str, Any] = next(
         (entry for entry in summary.get("columns", ()) if entry["index"] == raw["index"]), {}
@@ -178,10 +203,11 @@ def _column(raw: Mapping[str, Any], summary: Mapping[str, Any]) -> DiffColumn:
         after_path=(after["name"],) if after else (),
         changed=match.get("changed"),
         match_rate=match.get("match_rate"),
+        is_hidden=sight.hides(raw["name"], before.get("name"), after.get("name")),
     )
 
 
-def _inner(raw: Mapping[str, Any]) -> DiffColumn:
+def _inner(raw: Mapping[str, Any], sight: RowSight) -> DiffColumn:
     before, after = raw["before"] or {}, raw["after"] or {}
     return DiffColumn(
         index=raw["index"],
@@ -195,6 +221,7 @@ def _inner(raw: Mapping[str, Any]) -> DiffColumn:
         is_unreadable=False,
         before_path=tuple(before.get("path", ())),
         after_path=tuple(after.get("path", ())),
+        is_hidden=sight.hides(raw["name"], *before.get("path", ())[:1], *after.get("path", ())[:1]),
     )
 
 

@@ -6,12 +6,15 @@ import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from webapp.comparisons.diffs import reader
 from webapp.comparisons.diffs.artifact import read_json
 from webapp.core.errors import BadRequest, Gone
 from webapp.core.numbers import read_count
+
+if TYPE_CHECKING:
+    from webapp.accounts.rules.sight import RowSight
 
 SNAPSHOT = "_commit_snapshot_id"
 
@@ -24,6 +27,8 @@ class ChangelogPage:
     counts: dict[str, int]
     rows: list[dict[str, Any]]
     total: int
+    masked: list[str]
+    """Columns whose values are hidden from the reader: they are null in every row."""
     next: str | None
 
     def as_json(self) -> dict[str, Any]:
@@ -33,11 +38,12 @@ class ChangelogPage:
             "summary": {"rows": self.total, "counts": self.counts},
             "rows": self.rows,
             "total": self.total,
+            "masked": self.masked,
             "next": self.next,
         }
 
 
-def read_page(folder: Path, *, cursor: str | None, limit: int) -> ChangelogPage:
+def read_page(folder: Path, sight: RowSight, *, cursor: str | None, limit: int) -> ChangelogPage:
     """Read one page; each row also says which snapshot its ordinal means."""
     try:
         summary = read_json(folder, "summary.json")
@@ -46,17 +52,18 @@ def read_page(folder: Path, *, cursor: str | None, limit: int) -> ChangelogPage:
     start = _read_cursor(cursor)
     lines = reader.read_slice(folder / "rows.parquet", start, limit)
     with reader.naming_damage():
-        return _page(summary, lines, start)
+        return _page(summary, lines, start, sight)
 
 
-def _page(summary: Mapping[str, Any], lines: list[reader.Line], start: int) -> ChangelogPage:
+def _page(summary: Mapping[str, Any], lines: list[reader.Line], start: int, sight: RowSight) -> ChangelogPage:
     snapshots = {entry["ordinal"]: entry["snapshot_id"] for entry in summary["ordinals"]}
     following = start + len(lines)
     return ChangelogPage(
         columns=summary["columns"],
         counts=summary["counts"],
-        rows=[{**line, SNAPSHOT: snapshots.get(line[summary["ordinal_column"]])} for line in lines],
+        rows=[{**sight.mask(line), SNAPSHOT: snapshots.get(line[summary["ordinal_column"]])} for line in lines],
         total=summary["rows"],
+        masked=sight.pick_hidden(column["name"] for column in summary["columns"]),
         next=_write_cursor(following) if following < summary["rows"] else None,
     )
 

@@ -13,16 +13,18 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from jobs.protocol import ExportFormat
+    from webapp.accounts.rules.sight import RowSight
     from webapp.comparisons.diffs.artifact import Artifact, DiffColumn
 
 
-def export(folder: str | Path, file_format: ExportFormat) -> Iterator[bytes]:
-    """Export the whole diff, a chunk at a time (jobs/engine/read/row_exports.py).
+def export(folder: str | Path, sight: RowSight, file_format: ExportFormat) -> Iterator[bytes]:
+    """Export the whole diff, a chunk at a time (jobs/engine/read/row_exports.py), without the columns that are hidden.
 
     Parts of the key that stand inside a struct column have a column of their own.
     """
-    artifact = open_artifact(folder)
-    values = [value for column in artifact.shown for side in SIDES for value in _find_value(artifact, column, side)]
+    artifact = open_artifact(folder, sight)
+    shown = [column for column in artifact.shown if not column.is_hidden]
+    values = [value for column in shown for side in SIDES for value in _find_value(artifact, column, side)]
     names = [(column.index, column.name) for column in artifact.columns]
     return reader.export(artifact.rows, RowExport(file_format, tuple(values), tuple(names)))
 

@@ -14,6 +14,7 @@ from webapp.core.errors import BadRequest
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from webapp.accounts.rules.sight import RowSight
     from webapp.comparisons.diffs.artifact import Artifact, DiffColumn
 
 MOST_ROWS = 500_000
@@ -34,14 +35,14 @@ class KeyProposal:
     """Removed rows that have the key of an added one: each would be one changed row."""
 
 
-def propose_keys(folder: Path) -> list[KeyProposal]:
+def propose_keys(folder: Path, sight: RowSight) -> list[KeyProposal]:
     """Return the keys that would pair the most rows, those of fewer columns first; the unchanged rows are not looked at.
 
     Raises:
         BadRequest: the rows have a key, or are too many, or not all stored.
 
     """
-    artifact = open_artifact(folder)
+    artifact = open_artifact(folder, sight)
     if artifact.mode != "net":
         message = "The rows are compared by a key already."
         raise BadRequest(message)
@@ -63,7 +64,8 @@ def _list_candidates(artifact: Artifact) -> tuple[tuple[tuple[str, ...], tuple[t
 
 def _may_be_key(artifact: Artifact, column: DiffColumn) -> bool:
     types = {artifact.types.get(column.stored(side)) for side in ("b", "a")}
-    return column.state == "same" and not column.is_ignored and column.type in _KINDS and len(types - {None}) == 1
+    is_fit = column.state == "same" and not column.is_ignored and not column.is_hidden
+    return is_fit and column.type in _KINDS and len(types - {None}) == 1
 
 
 @lru_cache(maxsize=128)

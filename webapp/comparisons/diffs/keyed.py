@@ -82,7 +82,7 @@ def list_alike(artifact: Artifact, key: KeyTexts, likeness: str) -> list[Conditi
     if changed:
         conditions.append((f"list_sort(changed) = [{', '.join('?' * len(changed))}]", tuple(changed)))
     if likeness == VALUES:
-        columns = [column for column in artifact.columns if column.index in changed]
+        columns = [column for column in artifact.columns if column.index in changed and not column.is_hidden]
         conditions += _list_same_values(artifact, line, columns)
     return conditions
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from webapp.accounts.rules.sight import EVERYTHING
 from webapp.comparisons.diffs import reader
 from webapp.comparisons.diffs.artifact import Artifact, DiffColumn, open_artifact
 from webapp.comparisons.diffs.rows import Row, read_rows_of
@@ -15,11 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
+    from webapp.accounts.rules.sight import RowSight
+
 
 def count_common(folder: Path, others: Sequence[Path]) -> int | None:
-    """Return how many rows of one diff are in all others, by key; None where nobody can tell."""
+    """Return how many rows of one diff are in all others, by key; None where nobody can tell. No value is shown."""
     try:
-        artifacts = _open_all(folder, others)
+        artifacts = _open_all(folder, others, EVERYTHING)
         if artifacts is None:
             return None
         files = tuple((artifact.rows, artifact.rows_stamp) for artifact in artifacts)
@@ -29,10 +32,10 @@ def count_common(folder: Path, others: Sequence[Path]) -> int | None:
 
 
 def find_common(folder: Path, others: Sequence[Path], numbers: Iterable[int]) -> set[int]:
-    """Return which of these rows of one diff, by their numbers, are in all others."""
+    """Return which of these rows of one diff, by their numbers, are in all others. No value is shown."""
     chosen = sorted(set(numbers))
     try:
-        artifacts = _open_all(folder, others) if chosen else None
+        artifacts = _open_all(folder, others, EVERYTHING) if chosen else None
         if artifacts is None:
             return set()
         shown, *rest = artifacts
@@ -54,9 +57,9 @@ class RowPairs:
     """Behind which number of the first diff there are more."""
 
 
-def read_pairs(folder: Path, other: Path, *, after: int, most: int) -> RowPairs | None:
+def read_pairs(folder: Path, other: Path, sight: RowSight, *, after: int, most: int) -> RowPairs | None:
     """Read rows that two diffs have in common, the first ones behind a number; None where nobody can tell."""
-    artifacts = _open_all(folder, [other])
+    artifacts = _open_all(folder, [other], sight)
     if artifacts is None:
         return None
     first, second = artifacts
@@ -74,9 +77,9 @@ def read_pairs(folder: Path, other: Path, *, after: int, most: int) -> RowPairs 
     )
 
 
-def _open_all(folder: Path, others: Sequence[Path]) -> list[Artifact] | None:
+def _open_all(folder: Path, others: Sequence[Path], sight: RowSight) -> list[Artifact] | None:
     """Open all; None where rows have no key, keys differ in kind, or not all rows are stored."""
-    artifacts = [open_artifact(path) for path in (folder, *others)]
+    artifacts = [open_artifact(path, sight) for path in (folder, *others)]
     are_whole = all(artifact.summary.get("is_complete", True) for artifact in artifacts)
     kinds = [
         [(column.name, artifact.types.get(f"k{place}")) for place, column in enumerate(artifact.key_columns)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from webapp.accounts.rules.sight import EVERYTHING
 from webapp.comparisons.diffs.artifact import DiffColumn
 from webapp.comparisons.diffs.rows import ValueDiff, read_row
 from webapp.comparisons.rules.row_keys import NULL, text_of
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from webapp.accounts.rules.sight import RowSight
     from webapp.comparisons.diffs.rows import Row
 
 MOST_CELLS = 8
@@ -30,10 +32,18 @@ def take_picture(folder: Path, *, key: Mapping[str, Any], column: str | None) ->
     It has the key, the column that is spoken of, and those that changed, as far as there is room.
     """
     try:
-        row = read_row(folder, {name: _read_text(value) for name, value in key.items()})
+        # of the whole row: who looks at the picture may see more than who speaks of it, or less
+        row = read_row(folder, EVERYTHING, {name: _read_text(value) for name, value in key.items()})
     except AppError:
         return None  # the stored rows are gone, or damaged
     return {"change": row.change, "cells": [_keep(cell) for cell in _choose(row, column)]} if row else None
+
+
+def mask_picture(picture: Mapping[str, Any], sight: RowSight) -> Mapping[str, Any]:
+    """Return a picture without the values that are hidden from its reader; the cells that had them say so."""
+    masked = {"before": None, "after": None, "delta": None, "is_hidden": True}
+    cells = [{**cell, **masked} if sight.hides(cell["name"]) else cell for cell in picture["cells"]]
+    return {**picture, "cells": cells}
 
 
 def list_values(picture: Mapping[str, Any]) -> list[ValueDiff]:
@@ -85,6 +95,7 @@ def _make_column(cell: Mapping[str, Any]) -> DiffColumn:
         is_key=cell["is_key"],
         is_ignored=False,
         is_unreadable=False,
+        is_hidden=cell.get("is_hidden", False),
     )
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from webapp.accounts.rules.sight import RowSight
     from webapp.comparisons.rules.row_values import Condition
 
 LIMITS = (25, 100, 250)
@@ -45,6 +46,11 @@ class ValueDiff:
     state: Literal["same", "changed", "inserted", "deleted", "none"]
     delta: str | None = None
     """For changed numbers the signed difference."""
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether there is a value that the reader may not see."""
+        return self.column.is_hidden and self.state != "none"
 
     @property
     def value(self) -> Any:
@@ -93,6 +99,8 @@ class RowPage:
     summary: dict[str, Any] = field(default_factory=dict)
     sought: int | None = None
     """The number of the row that was asked for by its key."""
+    masked: tuple[str, ...] = ()
+    """Columns whose values are hidden from the reader: they are null in every row."""
 
     @property
     def last(self) -> int:
@@ -105,6 +113,7 @@ class RowPage:
             "key": list(self.key) or None,
             "summary": self.summary,
             "total": self.total,
+            "masked": list(self.masked),
             "rows": [row.as_json() for row in self.rows],
             "next": self.next,
             "previous": self.previous,
@@ -113,6 +122,7 @@ class RowPage:
 
 def read_page(
     folder: str | Path,
+    sight: RowSight,
     *,
     change: Iterable[str] = (),
     column: str | None = None,
@@ -128,6 +138,7 @@ def read_page(
 
     Args:
         folder: the artifact.
+        sight: what the reader may see.
         change: kinds of change to keep; none keeps all.
         column: keep rows in which this column's value differs.
         q: conditions that all hold, see `webapp.comparisons.rules.row_search`.
@@ -143,7 +154,7 @@ def read_page(
         NotFound: no row with that key changed, or none that the filters keep.
 
     """
-    artifact = open_artifact(folder)
+    artifact = open_artifact(folder, sight)
     query = RowQuery.parse(
         artifact, change=change, column=column, q=q, sort=sort, alike=_read_likeness(artifact, like, alike)
     )
@@ -159,9 +170,9 @@ def read_page(
     return replace(page, sought=sought.number) if sought is not None else page
 
 
-def read_row(folder: str | Path, key: Mapping[str, str | None]) -> Row | None:
+def read_row(folder: str | Path, sight: RowSight, key: Mapping[str, str | None]) -> Row | None:
     """Read the changed row with this key, by the names of its columns; None where there is none, or rows have another key."""
-    artifact = open_artifact(folder)
+    artifact = open_artifact(folder, sight)
     names = [column.name for column in artifact.key_columns]
     number = find_number(artifact, [key[name] for name in names]) if names and set(names) == set(key) else None
     if number is None:
@@ -175,9 +186,9 @@ def read_rows_of(artifact: Artifact, numbers: Sequence[int]) -> list[Row]:
     return [_row(artifact, line) for line in lines]
 
 
-def read_no_rows(folder: str | Path) -> RowPage:
+def read_no_rows(folder: str | Path, sight: RowSight) -> RowPage:
     """Read what a page says beside its rows."""
-    artifact = open_artifact(folder)
+    artifact = open_artifact(folder, sight)
     query = RowQuery.parse(artifact, change=(), column=None, q=None, sort=None)
     return _page(artifact, query, [], total=0, start=0, limit=DEFAULT_LIMIT)
 
@@ -251,6 +262,7 @@ def _page(
         next=following.write(query.digest) if lines and following.start < total else None,
         previous=preceding.write(query.digest) if lines and start > 0 else None,
         summary=artifact.summary,
+        masked=tuple(artifact.masked),
     )
 
 
@@ -278,11 +290,13 @@ def _row(artifact: Artifact, line: Mapping[str, Any]) -> Row:
 
 
 def _side(columns: Sequence[DiffColumn], line: Mapping[str, Any], side: Literal["a", "b"]) -> dict[str, Any]:
-    values = {}
+    values: dict[str, Any] = {}
     for column in columns:
         name = column.before_name if side == "b" else column.after_name
         stored = f"{side}{column.index}"
-        if name is not None and stored in line:
+        if name is not None and column.is_hidden:
+            values[name] = None
+        elif name is not None and stored in line:
             values[name] = line[stored]
     return values
 
@@ -300,7 +314,7 @@ def _cell(
 ) -> ValueDiff:
     old, new = _dig(before, column.before_path), _dig(after, column.after_path)
     if is_changed:
-        return ValueDiff(column, old, new, "changed", _delta(column, old, new))
+        return ValueDiff(column, old, new, "changed", None if column.is_hidden else _delta(column, old, new))
     if change == "inserted" or (after is not None and column.before_name is None):
         return ValueDiff(column, None, new, "inserted" if column.after_name is not None else "none")
     if change == "deleted" or (before is not None and column.after_name is None):

@@ -95,13 +95,25 @@ class RowQuery:
 
 
 def match_key(artifact: Artifact, key: KeyTexts) -> list[Condition]:
-    """Return the conditions of the row with this key, whose values are in the order of the diff's."""
+    """Return the conditions of the row with this key, whose values are in the order of the diff's.
+
+    Raises:
+        BadRequest: a part of the key is hidden from the reader: what is found would say what it is.
+
+    """
+    for column in artifact.key_columns:
+        if column.is_hidden:
+            raise BadRequest(f"key: {_explain_hidden(column.name)}", code="hidden_column")
     conditions = []
     for column, text in zip(artifact.key_columns, key, strict=True):
         places = _places(artifact, column)
         tests = [place.is_null for place in places] if text is None else _fitting(places, artifact, "=", text)[0]
         conditions.append(_any_of([test for test in tests if test != NEVER]))
     return conditions
+
+
+def _explain_hidden(name: str) -> str:
+    return f"the values of {name!r} are hidden from you: its repository calls them sensitive."
 
 
 def _named(artifact: Artifact, name: str, field_name: str) -> DiffColumn:
@@ -123,6 +135,8 @@ def _order(artifact: Artifact, sort: str | None) -> str | None:
     if name == "change":
         return f"change {direction}, n"
     column = _named(artifact, name, "sort")
+    if column.is_hidden:
+        raise BadRequest(f"sort: {_explain_hidden(name)}", code="hidden_column", errors={"sort": [name]})
     values = [value for _, value in _sides(artifact, column)]
     if not values:
         raise BadRequest(f"sort: the values of {name!r} are not stored.", errors={"sort": [name]})
@@ -162,6 +176,8 @@ def _compare(artifact: Artifact, term: Term, value: Word) -> Condition:
     if term.column is None:
         return _search_anywhere(artifact, value)
     column = _named(artifact, term.column.text, "q")
+    if column.is_hidden:
+        refuse(term.column.place, f"the values of {column.name} are hidden from you")
     places = _places(artifact, column)
     if not places:
         refuse(term.column.place, f"the values of {column.name} are not stored")
@@ -183,7 +199,9 @@ def _compare_null(term: Term, value: Word, places: Sequence[_StoredValue]) -> Co
 
 def _search_anywhere(artifact: Artifact, value: Word) -> Condition:
     """Look for a value that stands alone: in any part of the key, else in any column; of a text also for a part."""
-    chosen = artifact.key_columns or artifact.columns
+    # what is hidden is not searched, or what is found would say what it is
+    seen = [column for column in artifact.key_columns or artifact.columns if not column.is_hidden]
+    chosen = seen or [column for column in artifact.columns if not column.is_hidden]
     tests: list[Condition] = []
     for column in chosen:
         places = _places(artifact, column)

@@ -14,6 +14,7 @@ from webapp.core.errors import BadRequest
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from webapp.accounts.rules.sight import RowSight
     from webapp.comparisons.diffs.artifact import Artifact, DiffColumn
 
 VALUES = 60
@@ -51,14 +52,14 @@ class RowSpread:
     total: int
 
 
-def read_spread(folder: Path, *, by: str) -> RowSpread:
+def read_spread(folder: Path, sight: RowSight, *, by: str) -> RowSpread:
     """Count the changed rows by the values of a column.
 
     Raises:
         BadRequest: there is no such column, or its values are not stored or cannot be counted.
 
     """
-    artifact = open_artifact(folder)
+    artifact = open_artifact(folder, sight)
     column = next((column for column in artifact.shown if column.name == by), None)
     if column is None or not is_countable(artifact, column):
         message = f"by: {by!r} is no column whose values can be counted."
@@ -68,7 +69,9 @@ def read_spread(folder: Path, *, by: str) -> RowSpread:
 
 
 def is_countable(artifact: Artifact, column: DiffColumn) -> bool:
-    """Return whether rows can be counted by the values of a column: those of lists and structs are too many."""
+    """Return whether rows can be counted by the values of a column: those of lists and structs are too many, and none is shown that is hidden."""
+    if column.is_hidden:
+        return False
     kind = column.type.split("(")[0]
     is_plain = kind in ("int", "long", "string", "boolean", "date", "decimal", "uuid") or _is_time(column)
     return is_plain and any(column.stored(side) in artifact.types for side in ("a", "b"))

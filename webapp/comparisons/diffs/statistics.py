@@ -15,9 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from webapp.accounts.rules.sight import RowSight
     from webapp.comparisons.diffs.artifact import Artifact, DiffColumn
 
 Scope = Literal["table", "changed"]
+_NAMING = ("index", "name")
+_COUNTED = ("rows", "nulls", "distinct", "distinct_exact")
+"""What is said of a column whose values are hidden."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -77,6 +81,8 @@ class Statistics:
     table_is_measured: bool
     """Whether the tables were small enough to be measured whole."""
     raw: dict[str, Any]
+    masked: tuple[str, ...] = ()
+    """Columns of which only counts are shown."""
 
     @property
     def changed(self) -> tuple[ColumnStatistics, ...]:
@@ -93,9 +99,9 @@ class Statistics:
         ]
 
 
-def load_statistics(folder: str | Path, *, scope: Scope | None = None) -> Statistics:
+def load_statistics(folder: str | Path, sight: RowSight, *, scope: Scope | None = None) -> Statistics:
     """Load one scope; without a wish the whole table where it was measured, else the changed rows."""
-    artifact = open_artifact(folder)
+    artifact = open_artifact(folder, sight)
     try:
         stored = read_json(artifact.folder, "statistics.json")
     except (OSError, ValueError) as error:
@@ -107,8 +113,12 @@ def load_statistics(folder: str | Path, *, scope: Scope | None = None) -> Statis
 def _choose(artifact: Artifact, stored: Mapping[str, Any], scope: Scope | None) -> Statistics:
     scopes = stored["scopes"]
     chosen: Scope = scope if scope in scopes and scope is not None else "table" if "table" in scopes else "changed"
-    raw = scopes[chosen]
     by_index = {column.index: column for column in artifact.columns}
+    measured = scopes[chosen]["columns"]
+    raw = {
+        **scopes[chosen],
+        "columns": [_mask(entry) if by_index[entry["index"]].is_hidden else entry for entry in measured],
+    }
     return Statistics(
         scope=chosen,
         rows_before=raw["rows"]["before"],
@@ -116,7 +126,20 @@ def _choose(artifact: Artifact, stored: Mapping[str, Any], scope: Scope | None) 
         columns=tuple(_column(by_index[entry["index"]], entry) for entry in raw["columns"]),
         table_is_measured=stored["table_is_measured"],
         raw=raw,
+        masked=tuple(artifact.masked),
     )
+
+
+def _mask(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what was counted of a column, without values or what they add up to."""
+    sides = {side: _mask_side(raw[side]) for side in ("before", "after")}
+    return {**{name: raw[name] for name in _NAMING if name in raw}, **sides}
+
+
+def _mask_side(raw: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    if raw is None:
+        return None
+    return {**{name: raw[name] for name in _COUNTED if name in raw}, "min": None, "max": None, "mean": None}
 
 
 def _column(column: DiffColumn, raw: Mapping[str, Any]) -> ColumnStatistics:

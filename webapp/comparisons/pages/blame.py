@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from webapp.comparisons.models import Comparison
+    from webapp.core.principals import Principal
     from webapp.datasets.models import Dataset
 
 WORDS = {"inserted": ("add", "+", "added"), "deleted": ("del", "−", "removed"), "updated": ("mod", "~", "changed")}
@@ -32,6 +33,7 @@ class Value:
     before: Any
     after: Any
     is_changed: bool
+    is_hidden: bool
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,7 @@ class BlamePage:
 
 
 def read_blame(
+    principal: Principal,
     dataset: Dataset,
     *,
     branch: str,
@@ -93,9 +96,10 @@ def read_blame(
     state, problem, comparison, walk = "", "", None, None
     if key:
         try:
-            comparison = ask(blames.find_walk(dataset, branch=branch, key=key, cursor=cursor))
+            history = blames.find_walk(principal, dataset, branch=branch, key=key, cursor=cursor)
+            comparison = ask(history)
             state, problem = comparison.state, comparison.error
-            walk = blames.read_walk(comparison) if state == ComparisonState.READY else None
+            walk = blames.read_walk(comparison, history.sight) if state == ComparisonState.READY else None
         except AppError as error:
             state, problem = "refused", error.detail
     fields = [("branch", branch), *write_key(key), *([("cursor", cursor)] if cursor else [])]
@@ -116,7 +120,9 @@ def read_blame(
         poll_url=f"{address}?{urlencode(fields)}" if state in (ComparisonState.QUEUED, ComparisonState.RUNNING) else "",
         again_url=reverse("dataset-blame-again", args=[dataset.pk]),
         fields=fields,
-        entries=[_entry(dataset, number, change) for number, change in enumerate(walk.changes)] if walk else [],
+        entries=[_entry(dataset, number, change, walk.masked) for number, change in enumerate(walk.changes)]
+        if walk
+        else [],
         looked_at=walk.looked_at if walk else 0,
         ended=walk.ended if walk else "",
         ignored=", ".join(name for name in rules.ignore if name not in key),
@@ -125,11 +131,11 @@ def read_blame(
     )
 
 
-def _entry(dataset: Dataset, number: int, change: blames.RowChange) -> BlameEntry:
+def _entry(dataset: Dataset, number: int, change: blames.RowChange, masked: Sequence[str]) -> BlameEntry:
     css, sign, word = WORDS[change.change]
     before, after = change.row_before or {}, change.row_after or {}
     names = dict.fromkeys([*after, *before])
-    values = [Value(name, before.get(name), after.get(name), name in change.changed) for name in names]
+    values = [Value(name, before.get(name), after.get(name), name in change.changed, name in masked) for name in names]
     is_update = change.change == "updated" and bool(change.changed)
     shown = [value for value in values if value.is_changed or value.before != value.after] if is_update else values
     job, transaction = change.origin, change.transaction

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from webapp.accounts.rules.sight import RowSight
+
 WIDTH, HEIGHT = 420, 150
 LEFT, TOP, BOTTOM = 46, 8, 20
 SHOWN = 12
@@ -118,12 +120,13 @@ class StatisticsTable:
 
 
 def read_statistics(
-    folder: Path, *, url: str, parameters: Mapping[str, Any], before: str, after: str
+    folder: Path, sight: RowSight, *, url: str, parameters: Mapping[str, Any], before: str, after: str
 ) -> StatisticsTable | None:
     """Return the statistics of an artifact; None when it has none.
 
     Args:
         folder: the artifact.
+        sight: what the reader may see.
         url: of these statistics, with a query.
         parameters: which rows are measured (`scope`: table or changed), and which page of columns is shown.
         before: the name of the older side.
@@ -133,7 +136,7 @@ def read_statistics(
     text = str(parameters.get("scope", ""))
     scope: Scope | None = "changed" if text == "changed" else "table" if text == "table" else None
     try:
-        statistics = load_statistics(folder, scope=scope)
+        statistics = load_statistics(folder, sight, scope=scope)
     except AppError:
         return None
     changed = [column for column in statistics.changed if column.buckets] or [
@@ -163,7 +166,7 @@ def read_statistics(
         rows_after=statistics.rows_after,
         before_name=before,
         after_name=after,
-        spread=read_spread_view(folder, keeps=dict(parse_qsl(urlsplit(url).query)), parameters=parameters),
+        spread=read_spread_view(folder, sight, keeps=dict(parse_qsl(urlsplit(url).query)), parameters=parameters),
     )
 
 

@@ -206,10 +206,11 @@ def _view(
         cancel_url=reverse("dataset-compare-cancel", args=[dataset.pk]),
         fields=list(request.address.items()),
         show=show,
-        rows=read_rows(folder, parameters=parameters, place=place) if folder and show == "rows" else None,
-        first_rows=read_first_rows(first_rows_folder(comparison), place=place),
+        rows=read_rows(folder, pair.sight, parameters=parameters, place=place) if folder and show == "rows" else None,
+        first_rows=read_first_rows(first_rows_folder(comparison), pair.sight, place=place),
         statistics=charts.read_statistics(
             folder,
+            pair.sight,
             url=f"{url}&show=statistics",
             parameters=parameters,
             before=pair.before.name,

@@ -22,9 +22,10 @@ from webapp.core.numbers import read_count
 from webapp.core.templatetags.ui import filesize
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from webapp.accounts.rules.sight import RowSight
     from webapp.comparisons.diffs.artifact import DiffColumn
 
 MANY_COLUMNS = 8
@@ -97,6 +98,8 @@ class ColumnHead:
     state: str
     equal: float | None = None
     """In which share of the rows of both ends its values are equal; None where that is not known, and of a key."""
+    is_hidden: bool = False
+    """Whether its values are hidden from the reader."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +115,8 @@ class Cell:
     num: bool
     title: str = ""
     """All digits, where the cell shows fewer."""
+    is_hidden: bool = False
+    """Whether it has a value that is hidden from the reader."""
 
 
 @dataclass(frozen=True)
@@ -235,6 +240,8 @@ class RowsView:
     key_columns: list[str]
     mode: str
     trouble: Mapping[str, Any] | None
+    masked: Sequence[str]
+    """Columns whose values are hidden from the reader."""
     is_complete: bool
     stored: int
     warnings: list[str]
@@ -257,35 +264,35 @@ class RowsView:
     proposed: ProposedKeys | None = None
 
 
-def read_rows(folder: Path, *, parameters: Mapping[str, Any], place: DiffPlace) -> RowsView:
+def read_rows(folder: Path, sight: RowSight, *, parameters: Mapping[str, Any], place: DiffPlace) -> RowsView:
     """Return the page of a stored row diff that an address asks for."""
     query = _RowsQuery.parse(parameters)
     problem = title = ""
     try:
-        page = stored.read_page(folder, **query.arguments)
+        page = stored.read_page(folder, sight, **query.arguments)
     except (BadRequest, NotFound) as error:
         # Rows that were not asked for would pass for an answer.
         problem, title = error.detail, "No such row" if isinstance(error, NotFound) else "Not understood"
-        page = stored.read_no_rows(folder)
+        page = stored.read_no_rows(folder, sight)
     view = _RowsBuilder(place, page, query, problem, str(parameters.get("columns", ""))).build()
-    proposed = _propose(folder, page) if parameters.get("propose") == "key" and page.mode == "net" else None
+    proposed = _propose(folder, sight, page) if parameters.get("propose") == "key" and page.mode == "net" else None
     return replace(view, problem_title=title, proposed=proposed)
 
 
-def _propose(folder: Path, page: stored.RowPage) -> ProposedKeys:
+def _propose(folder: Path, sight: RowSight, page: stored.RowPage) -> ProposedKeys:
     rows = int(page.summary.get("stored_rows", 0))
     try:
-        return ProposedKeys(propose_keys(folder), rows, "")
+        return ProposedKeys(propose_keys(folder, sight), rows, "")
     except AppError as error:
         return ProposedKeys([], rows, error.detail)
 
 
-def read_first_rows(folder: Path | None, *, place: DiffPlace) -> RowsView | None:
+def read_first_rows(folder: Path | None, sight: RowSight, *, place: DiffPlace) -> RowsView | None:
     """Return the first rows by key of a comparison that still runs; None where there are none to show, yet or any more."""
     if folder is None:
         return None
     try:
-        view = read_rows(folder, parameters={}, place=place)
+        view = read_rows(folder, sight, parameters={}, place=place)
     except AppError:
         # the run began anew in this moment
         return None
@@ -391,9 +398,10 @@ class _RowsBuilder:
             change=query.change,
             sort=query.sort,
             key=", ".join(page.key),
-            key_columns=list(page.key),
+            key_columns=[] if self._is_key_hidden else list(page.key),
             mode=page.mode,
             trouble=summary.get("key_trouble"),
+            masked=page.masked,
             is_complete=bool(summary.get("is_complete", True)),
             stored=int(summary.get("stored_rows", 0)),
             warnings=[str(warning) for warning in summary.get("warnings", ())],
@@ -447,6 +455,11 @@ class _RowsBuilder:
         if self.columns_wish in ("all", "changed"):
             return self.columns_wish == "changed"
         return len(self.page.columns) > MANY_COLUMNS
+
+    @property
+    def _is_key_hidden(self) -> bool:
+        """Whether a part of the key is hidden from the reader, to whom it names no row then."""
+        return any(column.is_key and column.is_hidden for column in self.page.columns)
 
     def _list_columns(self) -> list[DiffColumn]:
         """List the columns that the reader asked for, those of the key first."""
@@ -559,9 +572,10 @@ class _RowsBuilder:
         css, sign, word = SIGNS[row.change]
         cells = {cell.column: cell for cell in row.cells}
         shown_cells = [_draw_cell(cells[column]) for column in shown]
-        link = f"{self._row_url}{quote(write_key(row.key.values()))}" if row.key else ""
+        key = {} if self._is_key_hidden else row.key
+        link = f"{self._row_url}{quote(write_key(key.values()))}" if key else ""
         return DiffRow(
-            row.n, css, sign, word, row.copies, shown_cells, self._blame(row), row.key or {}, mark, link,
+            row.n, css, sign, word, row.copies, shown_cells, self._blame(key), key, mark, link,
             row.n == self.page.sought,
         )  # fmt: skip
 
@@ -582,15 +596,15 @@ class _RowsBuilder:
             Choice(text, self._url(lines=value, **self._here), None, self.query.lines == value) for value, text in kinds
         ]
 
-    def _blame(self, row: stored.Row) -> str:
-        if self.place.dataset_id is None or not row.key:
+    def _blame(self, key: Mapping[str, Any]) -> str:
+        if self.place.dataset_id is None or not key:
             return ""
-        return blame_url(self.place.dataset_id, branch=self.place.branch, key=row.key)
+        return blame_url(self.place.dataset_id, branch=self.place.branch, key=key)
 
 
 def _expand(cell: stored.ValueDiff) -> ChangedValue | None:
     """Return what differs inside a value; None where its cell says all."""
-    if cell.state != "changed":
+    if cell.state != "changed" or cell.is_hidden:
         return None
     documents = [read_document(value) for value in (cell.before, cell.after)]
     if all(
@@ -618,7 +632,8 @@ def _draw_head(column: DiffColumn) -> ColumnHead:
     if column.is_unreadable:
         parts.append("not readable")
     equal = None if column.is_key else column.match_rate
-    return ColumnHead(column.name, " · ".join(parts), column.is_key, column.is_number, column.state, equal)
+    note = " · ".join(parts)
+    return ColumnHead(column.name, note, column.is_key, column.is_number, column.state, equal, column.is_hidden)
 
 
 def _split_line(line: DiffRow) -> list[DiffRow]:
@@ -659,7 +674,8 @@ def _draw_cell(cell: stored.ValueDiff) -> Cell:
     whole = [str(value) for value in (cell.before, cell.after) if value is not None] if is_short else []
     title = " → ".join(whole if cell.state == "changed" else whole[-1:])
     delta = _shorten(cell.delta) if cell.delta else None
-    return Cell(cell.state, before, after, delta, " ".join(marks), column.is_key, column.is_number, title)
+    css = " ".join(marks)
+    return Cell(cell.state, before, after, delta, css, column.is_key, column.is_number, title, cell.is_hidden)
 
 
 EXECUTORS = {"embedded": "the embedded engine", "spark": "Spark"}

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from webapp.accounts.rules.sight import RowSight
+
 WIDTH = 240
 """Of the longest bar, in pixels."""
 
@@ -53,13 +55,15 @@ class SpreadView:
     problem: str = ""
 
 
-def read_spread_view(folder: Path, *, keeps: Mapping[str, str], parameters: Mapping[str, Any]) -> SpreadView | None:
+def read_spread_view(
+    folder: Path, sight: RowSight, *, keeps: Mapping[str, str], parameters: Mapping[str, Any]
+) -> SpreadView | None:
     """Return how the changed rows spread over the column that an address asks for; None where no column can be asked for.
 
     Nothing is counted before a column is chosen.
     """
     try:
-        artifact = open_artifact(folder)
+        artifact = open_artifact(folder, sight)
         countable = [column for column in artifact.shown if is_countable(artifact, column)]
     except AppError:
         return None
@@ -70,7 +74,7 @@ def read_spread_view(folder: Path, *, keeps: Mapping[str, str], parameters: Mapp
     if not by:
         return SpreadView(columns, "", "", [], 0, 0, fields)
     try:
-        spread = read_spread(folder, by=by)
+        spread = read_spread(folder, sight, by=by)
     except AppError as error:
         return SpreadView(columns, by, "", [], 0, 0, fields, error.detail)
     longest = max((value.total for value in spread.values), default=1)

@@ -11,11 +11,12 @@ from webapp.comparisons.diffs.artifact import read_json
 from webapp.comparisons.diffs.reader import read_slice
 from webapp.comparisons.queries import ends
 from webapp.comparisons.queries.artifacts import artifact_folder
-from webapp.comparisons.rules.changelogs import check_keys
+from webapp.comparisons.rules.changelogs import check_keys, check_seen
 from webapp.comparisons.rules.states import ComparisonState, show_state
 from webapp.core.errors import Conflict, Gone, InvalidInput, NotFound
 from webapp.datasets import queries as datasets
 from webapp.datasets.models import Transaction
+from webapp.datasets.permissions import see_rows
 from webapp.datasets.queries.preview import current_schema, read_metadata
 
 if TYPE_CHECKING:
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
 
     from django.http import QueryDict
 
+    from webapp.accounts.rules.sight import RowSight
     from webapp.comparisons.models import Comparison
+    from webapp.core.principals import Principal
     from webapp.datasets.models import Dataset
 
 PREFIX = "key."
@@ -45,6 +48,8 @@ class Walk:
     """The newest transaction to look at; None on a branch where nothing is committed."""
     ignore: tuple[str, ...]
     """Columns that pipeline.toml ignores: a row that differs in them only did not change."""
+    sight: RowSight
+    """What the reader may see of the row."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +103,8 @@ class BlameWalk:
     """Why it ended early: `expired`."""
     next: str | None
     """The transaction to go on from; None at the beginning of the history."""
+    masked: list[str]
+    """Columns whose values are hidden from the reader: they are None in every row."""
 
 
 @dataclass(frozen=True)
@@ -116,8 +123,9 @@ class RowBlame:
     def found(self) -> BlameWalk:
         """What the walk found; until it is ready, how far it is."""
         if self.state == ComparisonState.READY:
-            return read_walk(self.comparison)
-        return BlameWalk(changes=[], looked_at=self.comparison.progress.get("steps", 0), ended="", next=None)
+            return read_walk(self.comparison, self.walk.sight)
+        steps = self.comparison.progress.get("steps", 0)
+        return BlameWalk(changes=[], looked_at=steps, ended="", next=None, masked=[])
 
 
 def read_key(query: QueryDict) -> dict[str, str | None]:
@@ -128,11 +136,13 @@ def read_key(query: QueryDict) -> dict[str, str | None]:
     return {**key, **dict.fromkeys((name for name in query.getlist("null") if name), None)}
 
 
-def find_walk(dataset: Dataset, *, branch: str, key: Mapping[str, str | None], cursor: str) -> Walk:
+def find_walk(
+    principal: Principal, dataset: Dataset, *, branch: str, key: Mapping[str, str | None], cursor: str
+) -> Walk:
     """Read what an address asks for.
 
     Raises:
-        InvalidInput: no key, or one of columns that are not there.
+        InvalidInput: no key, or one of columns that are not there, or hidden from the reader.
         NotFound: the cursor is no transaction of the branch's history.
 
     """
@@ -142,12 +152,14 @@ def find_walk(dataset: Dataset, *, branch: str, key: Mapping[str, str | None], c
     resolved, head = datasets.parse_view(dataset, branch=branch or None)
     metadata = read_metadata(dataset, branch=resolved, transaction=head)
     check_keys(list(key), current_schema(metadata)["fields"])
+    sight = see_rows(principal, dataset, branch or resolved, resolved, head)
+    check_seen(key, sight, field="key")
     if cursor and head is not None and cursor not in {row.pk for row in list_line(head)}:
         message = f"Transaction {cursor} is not in the history of {dataset.path} on {resolved}."
         raise NotFound(message, code="bad_cursor")
     start = datasets.get_transaction(dataset, cursor) if cursor else head
     ignore = tuple(name for name in ends.read_rules(dataset, branch=resolved).ignore if name not in key)
-    return Walk(dataset, resolved, dict(sorted(key.items())), start, ignore)
+    return Walk(dataset, resolved, dict(sorted(key.items())), start, ignore, sight)
 
 
 def list_line(head: Transaction, *, most: int | None = None) -> list[Transaction]:
@@ -161,7 +173,7 @@ def list_line(head: Transaction, *, most: int | None = None) -> list[Transaction
     return line
 
 
-def read_walk(comparison: Comparison) -> BlameWalk:
+def read_walk(comparison: Comparison, sight: RowSight) -> BlameWalk:
     """Read what a finished walk found.
 
     Raises:
@@ -185,13 +197,18 @@ def read_walk(comparison: Comparison) -> BlameWalk:
     following = summary["next"]
     if following is None and not summary["ended"] and summary["looked_at"] < len(line):
         following = line[summary["looked_at"]].pk
+    sides = [
+        [_read_rows(folder / f"{number}-{side}.parquet") for side in ("before", "after")]
+        for number in range(len(changes))
+    ]
+    names = dict.fromkeys(name for side in sides for rows in side for row in rows for name in row)
     return BlameWalk(
         changes=[
             RowChange(
                 transaction=by_id[change["transaction"]],
                 change=change["change"],
-                before=_read_rows(folder / f"{number}-before.parquet"),
-                after=_read_rows(folder / f"{number}-after.parquet"),
+                before=[sight.mask(row) for row in sides[number][0]],
+                after=[sight.mask(row) for row in sides[number][1]],
                 changed=change["changed"],
                 origin=_describe_job(jobs.get(by_id[change["transaction"]].job_id)),
             )
@@ -200,6 +217,7 @@ def read_walk(comparison: Comparison) -> BlameWalk:
         looked_at=summary["looked_at"],
         ended=summary["ended"],
         next=following,
+        masked=sight.pick_hidden(names),
     )
 
 

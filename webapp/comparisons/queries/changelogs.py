@@ -9,12 +9,15 @@ from webapp.catalog import queries as catalog
 from webapp.comparisons.rules import changelogs as rules
 from webapp.core.errors import InvalidInput, NotFound
 from webapp.datasets import queries as datasets
+from webapp.datasets.permissions import see_rows
 from webapp.datasets.queries.preview import current_schema, read_metadata
 from webapp.datasets.rules.transactions import TransactionState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from webapp.accounts.rules.sight import RowSight
+    from webapp.core.principals import Principal
     from webapp.datasets.models import Dataset, Transaction
 
 EARLIEST = "earliest"
@@ -34,6 +37,8 @@ class SnapshotRange:
     keys: tuple[str, ...] | None
     """None for net changes."""
     images: str
+    sight: RowSight
+    """What the reader may see of its rows."""
 
     def as_json(self) -> dict[str, Any]:
         """Return what is asked as it is stored: snapshot ids as text, since they have 64 bits."""
@@ -46,7 +51,14 @@ class SnapshotRange:
 
 
 def find_range(
-    dataset: Dataset, *, branch: str, start: str, end: str, keys: Sequence[str] | None, images: str
+    principal: Principal,
+    dataset: Dataset,
+    *,
+    branch: str,
+    start: str,
+    end: str,
+    keys: Sequence[str] | None,
+    images: str,
 ) -> SnapshotRange:
     """Read what an address asks for, and refuse what has no answer before any job starts.
 
@@ -55,7 +67,7 @@ def find_range(
     Raises:
         NotFound: there is no such transaction or snapshot.
         Conflict: an end has expired, is not committed, or the start is not an ancestor of the end.
-        InvalidInput: an identifier column does not exist.
+        InvalidInput: an identifier column does not exist, or is hidden from the reader.
 
     """
     if images not in IMAGES:
@@ -64,12 +76,14 @@ def find_range(
     resolved, head = datasets.parse_view(dataset, branch=branch or None)
     snapshots = catalog.get_metadata(table=dataset.table).get("snapshots") or []
     until, until_snapshot = _find_point(dataset, end, snapshots) if end else (head, head.snapshot_id if head else None)
-    since = None if start in ("", EARLIEST) else _find_point(dataset, start, snapshots)[1]
+    first, since = (None, None) if start in ("", EARLIEST) else _find_point(dataset, start, snapshots)
     rules.check_range(snapshots, start=since, end=until_snapshot)
     shown = until or head
     metadata = read_metadata(dataset, branch=resolved, transaction=shown)
     rules.check_keys(keys, current_schema(metadata)["fields"])
-    return SnapshotRange(resolved, shown, since, until_snapshot, None if keys is None else tuple(keys), images)
+    sight = see_rows(principal, dataset, branch or resolved, resolved, shown, first)
+    rules.check_seen(keys or (), sight, field="keys")
+    return SnapshotRange(resolved, shown, since, until_snapshot, None if keys is None else tuple(keys), images, sight)
 
 
 def _find_point(

@@ -9,6 +9,7 @@ from webapp.builds.queries import chains
 from webapp.catalog import queries as catalog
 from webapp.comparisons.models import Comparison
 from webapp.comparisons.rules import states
+from webapp.comparisons.rules.changelogs import check_seen
 from webapp.comparisons.rules.dataset_rules import PIPELINE_FILE, ComparisonRules, read_dataset_rules
 from webapp.comparisons.rules.row_values import ROW_CHANGES
 from webapp.comparisons.rules.states import ComparisonState
@@ -16,12 +17,15 @@ from webapp.core.errors import InvalidInput, NotFound
 from webapp.core.names import MASTER, check_spelling
 from webapp.datasets import queries as datasets
 from webapp.datasets.models import Transaction
+from webapp.datasets.permissions import see_rows
 from webapp.datasets.rules.transactions import TransactionState
 from webapp.repositories import queries as repositories
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from webapp.accounts.rules.sight import RowSight
+    from webapp.core.principals import Principal
     from webapp.datasets.models import Dataset
     from webapp.repositories.models import Repository
 
@@ -77,6 +81,8 @@ class ComparedEnds:
     after: ComparedEnd
     rules: ComparisonRules
     comparison: Comparison | None
+    sight: RowSight
+    """What the reader may see of its rows."""
     reason: str = ""
     """Why it is not compared, where it is not."""
 
@@ -144,6 +150,20 @@ def _rules_on(repository: Repository, path: str, branch: str) -> ComparisonRules
         return None
     text = repositories.read_file(repository, head, PIPELINE_FILE).decode("utf-8", "replace")
     return read_dataset_rules(text).get(path, ComparisonRules())
+
+
+def see_ends(
+    principal: Principal, dataset: Dataset, ends: Sequence[ComparedEnd], *, keys: Sequence[str] | None
+) -> RowSight:
+    """Return what a reader may see of the rows of some ends, whose rows they want to match by these columns.
+
+    Raises:
+        InvalidInput: one of the columns is hidden: which rows match would say what is in it.
+
+    """
+    sight = see_rows(principal, dataset, *(end.branch for end in ends), *(end.transaction for end in ends))
+    check_seen(keys or (), sight, field="keys")
+    return sight
 
 
 def list_between(dataset: Dataset, start: Transaction | None, end: Transaction | None) -> Between:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from webapp.accounts.rules.sight import RowSight
 from webapp.catalog.rules.iceberg import Snapshot
 from webapp.catalog.rules.metadata import comes_from
 from webapp.core.errors import Conflict, InvalidInput
@@ -46,6 +47,19 @@ def check_keys(keys: Sequence[str] | None, fields: Sequence[Mapping[str, Any]]) 
         why = _explain_missing(missing[0], fields_by_name)
         message = f"Identifier column {missing[0]!r} does not exist; there are {names}.{why and ' '}{why}"
         raise InvalidInput(message, code="no_such_column", errors={"keys": [message]})
+
+
+def check_seen(names: Iterable[str], sight: RowSight, *, field: str) -> None:
+    """Refuse to look rows up by columns that are hidden from the reader: what is found would say what is in them.
+
+    Raises:
+        InvalidInput: a column is hidden.
+
+    """
+    hidden = sight.pick_hidden(names)
+    if hidden:
+        message = f"The values of {hidden[0]} are hidden from you: its repository calls them sensitive."
+        raise InvalidInput(message, code="hidden_column", errors={field: [message]})
 
 
 def _index_fields(fields: Sequence[Mapping[str, Any]], outer: str = "") -> dict[str, list[str]]:

@@ -11,6 +11,7 @@ from webapp.core.serializers import Fields, NounSerializer
 
 ROW_STATES = [states.NOT_COMPARED, ComparisonState.RUNNING, ComparisonState.READY, ComparisonState.FAILED]
 SCHEMA_STATUSES = [states.UNCHANGED, states.CHANGED, states.BREAKING, states.NOT_COMPARED]
+MASKED = "columns whose values are hidden from you: null in every row"
 ROW = {"help_text": "column → value; null on a side that does not exist"}
 
 
@@ -125,6 +126,7 @@ class RowsSerializer(NounSerializer):
     key = serializers.ListField(child=serializers.CharField(), allow_null=True)
     summary = serializers.DictField(help_text="the counts, and when ready how they were found")
     total = serializers.IntegerField(required=False, help_text="rows that match the filters, over all pages")
+    masked = serializers.ListField(child=serializers.CharField(), required=False, help_text=MASKED)
     rows = DiffRowSerializer(many=True)
     next = serializers.CharField(allow_null=True, help_text="what to pass as `cursor`")
     previous = serializers.CharField(allow_null=True, required=False)
@@ -161,6 +163,9 @@ class StatisticsSerializer(NounSerializer):
     scope = serializers.ChoiceField(choices=["table", "changed"])
     table_is_measured = serializers.BooleanField()
     rows = RowsOfBoth(source="*")
+    masked = serializers.ListField(
+        child=serializers.CharField(), help_text="columns of which you may see counts alone, without any value"
+    )
     columns = serializers.ListField(
         child=serializers.DictField(),
         source="measures",

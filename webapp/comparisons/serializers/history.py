@@ -11,7 +11,7 @@ from webapp.comparisons.diffs.schema import diff_artifact
 from webapp.comparisons.queries.ends import Between, ComparedEnds, list_changes
 from webapp.comparisons.rules.row_values import ROW_CHANGES
 from webapp.comparisons.rules.states import ComparisonState
-from webapp.comparisons.serializers.described import ROW, RowsSerializer, SchemaDiffSerializer
+from webapp.comparisons.serializers.described import MASKED, ROW, RowsSerializer, SchemaDiffSerializer
 from webapp.core.serializers import Fields, NounSerializer, OptionalText, TextOrNull
 from webapp.datasets.models import Transaction
 from webapp.datasets.serializers import ColumnSerializer, TransactionSerializer
@@ -147,6 +147,7 @@ class ChangelogSerializer(NounSerializer):
         child=serializers.DictField(), help_text="with _change_type, _change_ordinal and _commit_snapshot_id"
     )
     total = serializers.IntegerField(required=False)
+    masked = serializers.ListField(child=serializers.CharField(), required=False, help_text=MASKED)
     next = serializers.CharField(allow_null=True, help_text="what to pass as `cursor`")
 
 
@@ -184,6 +185,7 @@ class BlameSerializer(NounSerializer):
     state = serializers.ChoiceField(choices=RANGE_STATES)
     reason = OptionalText(source="comparison.error")
     code = OptionalText(source="comparison.code")
+    masked = serializers.ListField(source="found.masked", child=serializers.CharField(), help_text=MASKED)
     changes = RowChangeSerializer(source="found.changes", many=True)
     looked_at = serializers.IntegerField(source="found.looked_at", help_text="transactions")
     ended = TextOrNull(source="found.ended", help_text="why it ended early: expired")

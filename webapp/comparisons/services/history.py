@@ -19,6 +19,7 @@ from webapp.comparisons.services.comparisons import (
 from webapp.core.errors import Conflict, TooManyRequests
 
 if TYPE_CHECKING:
+    from webapp.accounts.rules.sight import RowSight
     from webapp.comparisons.queries.blames import Walk
     from webapp.comparisons.queries.changelogs import SnapshotRange
     from webapp.comparisons.queries.ends import ComparedEnd
@@ -32,7 +33,9 @@ VERSION = 1
 """Of what changelogs and blames hold: a newer one is computed anew."""
 
 
-def compare_ends(*, dataset: Dataset, before: ComparedEnd, after: ComparedEnd, rules: ComparisonRules) -> ComparedEnds:
+def compare_ends(
+    *, dataset: Dataset, before: ComparedEnd, after: ComparedEnd, rules: ComparisonRules, sight: RowSight
+) -> ComparedEnds:
     """Find the row diff of two ends; the first to ask starts it.
 
     Raises:
@@ -41,13 +44,13 @@ def compare_ends(*, dataset: Dataset, before: ComparedEnd, after: ComparedEnd, r
     """
     if before.transaction is None and after.transaction is None:
         reason = f"Nothing is committed on {before.name}, nor on {after.name}: there are no rows to compare."
-        return ComparedEnds(dataset, before, after, rules, None, reason)
+        return ComparedEnds(dataset, before, after, rules, None, sight, reason)
     start, end = before.transaction, after.transaction
     comparison = find_comparison(dataset=dataset, before=start, after=end, rules=rules)
     if comparison is None:
         check_queue()
         comparison = request_comparison(dataset=dataset, before=start, after=end, rules=rules)
-    return ComparedEnds(dataset, before, after, rules, comparison)
+    return ComparedEnds(dataset, before, after, rules, comparison, sight)
 
 
 def request_changelog(*, dataset: Dataset, span: SnapshotRange) -> Comparison:

@@ -47,6 +47,8 @@ TONES: Mapping[str, tuple[str, str]] = {
 }
 """Tone of a state → the class and the icon that show it."""
 
+HIDDEN_NOTE = "Its repository calls this column sensitive: its values are hidden from you."
+
 COLOUR_MODES = ("auto", "light", "dark")
 LIGHT_THEMES = ("light", "light_high_contrast", "light_colorblind")
 DARK_THEMES = ("dark", "dark_dimmed", "dark_high_contrast", "dark_colorblind")
@@ -331,6 +333,27 @@ def value(cell: object, limit: int = LONG_TEXT) -> SafeString:
     return mark_safe(_value_html(cell, limit))  # noqa: S308 - every path escapes
 
 
+@register.simple_tag
+def hidden_value() -> SafeString:
+    """Show that there is a value which the reader may not see."""
+    return _hidden_value(static(SPRITE))
+
+
+@lru_cache(maxsize=8)
+def _hidden_value(sprite: str) -> SafeString:
+    return format_html('<span class="hid" title="{}">{}hidden</span>', HIDDEN_NOTE, _icon("lock", "xs", sprite))
+
+
+@register.simple_tag
+def hidden_mark(is_hidden: bool) -> SafeString:
+    """Draw the lock of a column whose values are hidden from the reader; nothing beside another one."""
+    if not is_hidden:
+        return SafeString()
+    return format_html(
+        '<span class="hid" title="{}">{}<span class="sr">hidden</span></span>', HIDDEN_NOTE, icon("lock", "xs")
+    )
+
+
 def _value_html(cell: object, limit: int) -> str:
     """Write the same as plain text of HTML: a page holds thousands of cells, and this is where their time goes."""
     if cell is None:
@@ -358,7 +381,7 @@ def _blanks_html(text: str, limit: int) -> str:
 
 @register.simple_tag
 def diff_row(row: Any, first: bool = False) -> SafeString:
-    """Draw one row of a row diff: {n, css, sign, word, copies, url (who changed it), key, mark (what else is to be said of it), link, is_sought, cells = list of {state, before, after, delta, css, pin, num, title}}.
+    """Draw one row of a row diff: {n, css, sign, word, copies, url (who changed it), key, mark (what else is to be said of it), link, is_sought, cells = list of {state, before, after, delta, css, pin, num, title, is_hidden}}.
 
     Written here and not as a template: a page of 250 rows and 20 columns takes a tenth of the time.
     """
@@ -389,7 +412,9 @@ def _cell_html(cell: Any, link: str = "") -> str:
     attributes = f' class="{css}"' if css else ""
     if cell.title:
         attributes += f' title="{escape(cell.title)}"'
-    if cell.state == "changed":
+    if getattr(cell, "is_hidden", False):
+        content = str(hidden_value())
+    elif cell.state == "changed":
         delta = f' <span class="muted dl">({escape(cell.delta)})</span>' if cell.delta else ""
         content = (
             f'<del><span class="sr">was </span>{_value_html(cell.before, LONG_TEXT)}</del>'

@@ -152,8 +152,8 @@ class DatasetPage:
     """Of transactions that the reader may start on the branch; none where one is open, or they may not."""
     problem: Problem | None = None
     preview: Preview | None = None
-    preview_rows: Sequence[Sequence[tuple[Any, bool]]] = ()
-    """Cells with whether they are set flush right."""
+    preview_rows: Sequence[Sequence[tuple[Any, bool, bool]]] = ()
+    """Cells with whether they are set flush right, and whether what is in them is hidden."""
     row_urls: Sequence[str] = ()
     """Who changed each row; empty where rows have no key."""
     preview_pages: Mapping[str, str] | None = None
@@ -304,7 +304,7 @@ def read_dataset_page(principal: Principal, *, path: str, request: DatasetReques
         may_commit=opened is not None and can_write and not find_refusal(check_commit, principal, opened),
         may_abort=opened is not None and can_write and not find_refusal(check_abort, principal, opened),
         types=TYPE_CHOICES if can_write and opened is None and pinned is None else (),
-        **(_read_panel(dataset, line, request, schema) if damage is None else {"problem": damage}),
+        **(_read_panel(principal, dataset, line, request, schema) if damage is None else {"problem": damage}),
     )
 
 
@@ -327,9 +327,11 @@ def _view_of(request: DatasetRequest) -> dict[str, str | None]:
     return {"branch": request.branch, "transaction": None}
 
 
-def _read_panel(dataset: Dataset, branch: str, request: DatasetRequest, schema: SchemaView) -> dict[str, Any]:
+def _read_panel(
+    principal: Principal, dataset: Dataset, branch: str, request: DatasetRequest, schema: SchemaView
+) -> dict[str, Any]:
     if request.tab == "preview":
-        return _read_preview_panel(dataset, request)
+        return _read_preview_panel(principal, dataset, request)
     if request.tab == "schema":
         names = {column.id: column.name for column in schema.columns}
         return {
@@ -360,11 +362,11 @@ def _read_panel(dataset: Dataset, branch: str, request: DatasetRequest, schema: 
     return {}
 
 
-def _read_preview_panel(dataset: Dataset, request: DatasetRequest) -> dict[str, Any]:
+def _read_preview_panel(principal: Principal, dataset: Dataset, request: DatasetRequest) -> dict[str, Any]:
     preview_request = PreviewRequest(start=request.page * PAGE_SIZE, limit=PAGE_SIZE, sort=request.sort, q=request.q)
     panel: dict[str, Any] = {"q": request.q, "sort": request.sort}
     try:
-        preview = read_preview(dataset, **_view_of(request), request=preview_request)
+        preview = read_preview(principal, dataset, **_view_of(request), request=preview_request)
     except AppError as error:
         return {**panel, "problem": Problem("The rows cannot be shown", error.detail)}
     last = request.page - 1 if request.page else None
@@ -383,14 +385,18 @@ def _read_preview_panel(dataset: Dataset, request: DatasetRequest) -> dict[str, 
 
 
 def _list_row_urls(dataset: Dataset, preview: Preview) -> list[str]:
-    names = [column.name for column in preview.columns]
-    rows = [dict(zip(names, row, strict=True)) for row in preview.rows]
+    # A key with a hidden part names no row to this reader.
+    rows = [
+        {column.name: value for column, value in zip(preview.columns, row, strict=True) if not column.is_hidden}
+        for row in preview.rows
+    ]
     return ports.list_row_urls(dataset=dataset, branch=preview.branch, rows=rows)
 
 
-def _align(preview: Preview) -> list[list[tuple[Any, bool]]]:
+def _align(preview: Preview) -> list[list[tuple[Any, bool, bool]]]:
     numeric = [column.type.split("(")[0] in NUMERIC for column in preview.columns]
-    return [list(zip(row, numeric, strict=True)) for row in preview.rows]
+    hidden = [column.is_hidden for column in preview.columns]
+    return [list(zip(row, numeric, hidden, strict=True)) for row in preview.rows]
 
 
 def _describe_rows(preview: Preview) -> str:

@@ -12,6 +12,7 @@ from webapp.catalog.rules.metadata import current_snapshot_id, schema_of
 from webapp.catalog.storage.reader import TableReader
 from webapp.core.errors import BadRequest, InvalidInput, Unavailable
 from webapp.datasets import queries
+from webapp.datasets.permissions import see_rows
 from webapp.datasets.rules.schemas import type_text
 from webapp.runtime.readers import Beyond, Damaged
 
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from jobs.encoding import Json
+    from webapp.accounts.rules.sight import RowSight
     from webapp.catalog.rules.iceberg import Metadata, Schema
+    from webapp.core.principals import Principal
     from webapp.datasets.models import Dataset, Transaction
 
 MOST_ROWS = 10_000
@@ -38,6 +41,8 @@ class PreviewColumn:
     name: str
     type: str
     required: bool
+    is_hidden: bool = False
+    """Whether its values are hidden from the reader."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,11 @@ class Preview:
     left_out: int
     """Columns that are not shown."""
 
+    @property
+    def masked(self) -> list[str]:
+        """The columns whose values are hidden from the reader: they are None in every row."""
+        return [column.name for column in self.columns if column.is_hidden]
+
 
 @dataclass(frozen=True)
 class PreviewRequest:
@@ -73,13 +83,18 @@ class PreviewRequest:
 
 
 def read_preview(
-    dataset: Dataset, *, branch: str | None = None, transaction: str | None = None, request: PreviewRequest
+    principal: Principal,
+    dataset: Dataset,
+    *,
+    branch: str | None = None,
+    transaction: str | None = None,
+    request: PreviewRequest,
 ) -> Preview:
-    """Return a page of rows of a branch or a committed transaction.
+    """Return a page of rows of a branch or a committed transaction, without what is hidden from the reader.
 
     Raises:
         BadRequest: the page lies beyond what is shown.
-        InvalidInput: a column is not there.
+        InvalidInput: a column is not there, or one is sorted by that is hidden.
         Unavailable: the table's files cannot be read.
 
     """
@@ -88,9 +103,11 @@ def read_preview(
         raise BadRequest(message, code="beyond_preview")
     resolved, pinned = queries.parse_view(dataset, branch=branch, transaction=transaction)
     metadata = read_metadata(dataset, branch=resolved, transaction=pinned)
-    columns = list_preview_columns(metadata)
+    sight = see_rows(principal, dataset, branch or resolved, resolved, pinned)
+    columns = list_preview_columns(metadata, sight)
     shown = _choose_columns(columns, request)
-    answer = _read(dataset, metadata, [column.name for column in shown], request)
+    # What is hidden is not even read: neither a search nor an order can tell what it is.
+    answer = _read(dataset, metadata, [column.name for column in shown if not column.is_hidden], request)
     rows, total = answer["rows"], answer["total"]
     if total is None and pinned is not None:
         total = pinned.summary.get("rows")
@@ -98,13 +115,19 @@ def read_preview(
         branch=resolved,
         transaction=pinned,
         columns=shown,
-        rows=rows[: request.limit],
+        rows=[_fill(row, shown) for row in rows[: request.limit]],
         start=request.start,
         total=total,
         has_more=len(rows) > request.limit and request.start + request.limit < MOST_ROWS,
         scanned=answer["scanned"],
         left_out=len(columns) - len(shown),
     )
+
+
+def _fill(row: Sequence[Json], columns: Sequence[PreviewColumn]) -> list[Json]:
+    """Return a row with None in the places of hidden columns."""
+    values = iter(row)
+    return [None if column.is_hidden else next(values) for column in columns]
 
 
 def _read(dataset: Dataset, metadata: Metadata, columns: Sequence[str], request: PreviewRequest) -> dict[str, Any]:
@@ -159,11 +182,15 @@ def current_schema(metadata: Metadata) -> Schema:
     return schema_of(metadata, metadata["current-schema-id"])
 
 
-def list_preview_columns(metadata: Metadata) -> list[PreviewColumn]:
+def list_preview_columns(metadata: Metadata, sight: RowSight) -> list[PreviewColumn]:
     """Return the columns of the current schema."""
     return [
         PreviewColumn(
-            id=field["id"], name=field["name"], type=type_text(field["type"]), required=bool(field["required"])
+            id=field["id"],
+            name=field["name"],
+            type=type_text(field["type"]),
+            required=bool(field["required"]),
+            is_hidden=sight.hides(field["name"]),
         )
         for field in current_schema(metadata)["fields"]
     ]
@@ -175,5 +202,9 @@ def _choose_columns(columns: Sequence[PreviewColumn], request: PreviewRequest) -
         if name not in by_name:
             message = f"There is no column {name}."
             raise InvalidInput(message, code="no_such_column", errors={"columns": [message]})
+    sort = request.sort.removeprefix("-")
+    if sort and by_name[sort].is_hidden:
+        message = f"The values of {sort} are hidden from you: its repository calls them sensitive."
+        raise InvalidInput(message, code="hidden_column", errors={"sort": [message]})
     chosen = [by_name[name] for name in dict.fromkeys(request.columns)] or list(columns)
     return chosen[:MOST_COLUMNS]

@@ -37,6 +37,7 @@ from webapp.pulls.queries import named, queue, threads, timeline
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.lists import PullFilter, list_pulls, list_sorted_by
 from webapp.pulls.queries.pending import get_pending, list_pending
+from webapp.pulls.queries.places import PlaceReader
 from webapp.pulls.queries.reviewers import list_reviewers
 from webapp.pulls.queries.three_ways import read_three_ways
 from webapp.pulls.queries.verdicts import list_verdicts
@@ -75,6 +76,10 @@ class PullEndpoint(ApiView):
         """Find the datasets whose rows the reader may see: comments quote them."""
         rows = queries.list_dataset_rows(self.principal, pull)
         return {"visible": frozenset(rows.values_list("path", flat=True))}
+
+    def find_places(self, comments: Iterable[Comment]) -> dict[str, Any]:
+        """Look up what the reader may know of what comments are about."""
+        return {"places": PlaceReader.of(self.principal, [comment.anchor for comment in comments])}
 
 
 class PullList(PullEndpoint):
@@ -185,10 +190,14 @@ class PullTimeline(PullEndpoint):
     def get(self, request: Request, repo: str, number: int) -> Response:
         """List what happened, oldest first."""
         pull = self.find(repo, number)
-        serializer = serializers.TimelineEntrySerializer
-        context = {**_find_ineligible(pull), **self.find_visible(pull)}
-        entries = timeline.list_entries(pull, visible=context["visible"])
-        return Response(paginate(request._request, entries, serializer, look_up=lambda _page: context))
+
+        def look_up(page: list[timeline.TimelineEntry]) -> dict[str, Any]:
+            comments = [entry.subject for entry in page if entry.kind == "comment"]
+            return {**_find_ineligible(pull), **visible, **self.find_places(comments)}
+
+        visible = self.find_visible(pull)
+        entries = timeline.list_entries(pull, visible=visible["visible"])
+        return Response(paginate(request._request, entries, serializers.TimelineEntrySerializer, look_up=look_up))
 
 
 class PullDatasetEndpoint(PullEndpoint):
@@ -265,7 +274,8 @@ class PullDatasetRows(PullDatasetEndpoint):
         def find_both(numbers: Iterable[int]) -> set[int]:
             return named.find_both(row, shown, numbers)
 
-        shaped = read_rows(request, shown.comparison, reason=shown.reason, find_both=find_both)
+        sight = named.see_shown(self.principal, row, shown)
+        shaped = read_rows(request, shown.comparison, sight, reason=shown.reason, find_both=find_both)
         return Response({"compared": shown.name, **shaped})
 
 
@@ -284,7 +294,7 @@ class PullThreeWays(PullDatasetEndpoint):
         """Return rows that both sides have changed since the branch left the target, by the key."""
         row = self.find_row(repo, number, dataset_id)
         after = read_count(request.GET.get("after", "")) or 0
-        ways = read_three_ways(row, after=after, most=read_row_limit(request))
+        ways = read_three_ways(self.principal, row, after=after, most=read_row_limit(request))
         if ways is None:
             message = (
                 f"Which rows of {row.path} both sides have changed is not known: that takes a key, and both comparisons "
@@ -306,7 +316,8 @@ class PullRowsExport(PullDatasetEndpoint):
         shown = self.find_shown(row)
         folder = find_folder(shown.comparison, path=row.path, reason=shown.reason)
         self.note("export_rows", row)
-        return export(folder, kind=self.kind, name=f"{repo}-{number}-{dataset_id}-{shown.name}")
+        sight = named.see_shown(self.principal, row, shown)
+        return export(folder, sight, kind=self.kind, name=f"{repo}-{number}-{dataset_id}-{shown.name}")
 
 
 @describe_export("exportPullRows", kind="csv", parameters=[COMPARED])
@@ -333,9 +344,8 @@ class PullSpread(PullDatasetEndpoint):
         """Return how the changed rows spread over the values of a column."""
         row = self.find_row(repo, number, dataset_id)
         shown = self.find_shown(row)
-        spread = read_spread(
-            find_folder(shown.comparison, path=row.path, reason=shown.reason), by=request.GET.get("by", "")
-        )
+        folder = find_folder(shown.comparison, path=row.path, reason=shown.reason)
+        spread = read_spread(folder, named.see_shown(self.principal, row, shown), by=request.GET.get("by", ""))
         self.note("read_statistics", row)
         return Response(SpreadSerializer(spread).data)
 
@@ -352,7 +362,8 @@ class PullStatistics(PullDatasetEndpoint):
         """Return both sides' statistics per column."""
         row = self.find_row(repo, number, dataset_id)
         shown = self.find_shown(row)
-        statistics = read_statistics(request, find_folder(shown.comparison, path=row.path, reason=shown.reason))
+        folder = find_folder(shown.comparison, path=row.path, reason=shown.reason)
+        statistics = read_statistics(request, folder, named.see_shown(self.principal, row, shown))
         self.note("read_statistics", row)
         return Response({"compared": shown.name, **statistics})
 
@@ -365,8 +376,11 @@ class PullComments(PullEndpoint):
         """List comments, oldest first."""
         pull = self.find(repo, number)
         comments = pull.comments.select_related("author")
-        serializer = serializers.CommentSerializer
-        return Response(paginate(request._request, comments, serializer, look_up=lambda _page: self.find_visible(pull)))
+
+        def look_up(page: list[Comment]) -> dict[str, Any]:
+            return {**self.find_visible(pull), **self.find_places(page)}
+
+        return Response(paginate(request._request, comments, serializers.CommentSerializer, look_up=look_up))
 
     @extend_schema(
         operation_id="addPullComment",
@@ -378,7 +392,7 @@ class PullComments(PullEndpoint):
         comment = services.add_comment(
             pull=self.find(repo, number), by=self.principal, **read_input(serializers.NewCommentSerializer, self.body)
         )
-        context = self.find_visible(comment.pull)
+        context = {**self.find_visible(comment.pull), **self.find_places([comment])}
         return Response(serializers.CommentSerializer(comment, context=context).data, status=201)
 
 
@@ -414,7 +428,7 @@ class PullComment(PullEndpoint):
         return Response(status=204)
 
     def _show(self, comment: Comment) -> Response:
-        context = self.find_visible(comment.pull)
+        context = {**self.find_visible(comment.pull), **self.find_places([comment])}
         return Response(serializers.CommentDetailSerializer(comment, context=context).data)
 
 

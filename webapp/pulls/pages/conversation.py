@@ -16,6 +16,7 @@ from webapp.pulls.pages.references import link_references, texts_of
 from webapp.pulls.pages.timeline import Anchor, ConversationEntry, Mark, describe_anchor, read_timeline, sum_up
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.labels import list_labels
+from webapp.pulls.queries.places import PlaceReader
 from webapp.pulls.queries.remarks import Remark, RemarkReader, make_remark
 from webapp.pulls.queries.reviewers import OfferedNames, list_reviewers, may_ask, offer_reviewers
 from webapp.pulls.rules import approvals, states
@@ -141,8 +142,8 @@ def read_conversation(
     loaded = load(principal, repository, number)
     head = read_head(principal, loaded)
     reader = RemarkReader.of(principal, loaded.pull)
-    timeline = read_timeline(loaded, replace(reader, pending=()))  # they have a box of their own
-    pending = _list_pending(loaded, reader)
+    timeline = read_timeline(principal, loaded, replace(reader, pending=()))  # they have a box of their own
+    pending = _list_pending(principal, loaded, reader)
     may_sort = may_ask(principal, loaded.pull)
     opened, *entries = timeline.entries
     end = min(len(entries) if before is None else before, len(entries))
@@ -188,7 +189,7 @@ def read_news(principal: Principal, repository: str, number: int, *, after: int,
     if seen == sum_up(pull):
         return None
     reader = RemarkReader.of(principal, pull)
-    timeline = read_timeline(load_all_of(principal, pull), replace(reader, pending=()))
+    timeline = read_timeline(principal, load_all_of(principal, pull), replace(reader, pending=()))
     end = min(after + ENTRIES, len(timeline.entries))
     shown = timeline.entries[:1] + timeline.entries[1:after][-ENTRIES:]
     newest = read_count(seen.rpartition("-")[2]) if seen else None
@@ -200,14 +201,16 @@ def read_news(principal: Principal, repository: str, number: int, *, after: int,
     return News(entries, replies, _find_news_url(pull, after=end, seen=seen), references, own)
 
 
-def _list_pending(loaded: Loaded, reader: RemarkReader) -> list[PendingEntry]:
+def _list_pending(principal: Principal, loaded: Loaded, reader: RemarkReader) -> list[PendingEntry]:
+    anchors = [(comment.thread or comment).anchor for comment in reader.pending]
+    places = PlaceReader.of(principal, anchors)
     return [
         PendingEntry(
             remark=make_remark(comment, reader),
-            anchor=describe_anchor(loaded, (comment.thread or comment).anchor or {}),
+            anchor=describe_anchor(loaded, places.show(anchor) or {}),
             reply_to=comment.thread.author.username if comment.thread else "",
         )
-        for comment in reader.pending
+        for comment, anchor in zip(reader.pending, anchors, strict=True)
     ]
 
 

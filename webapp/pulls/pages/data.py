@@ -433,6 +433,7 @@ def _view_dataset(
     pull = loaded.pull
     shown = named.find_shown(row, str(parameters.get("compared", "")) or _find_first(loaded, row))
     comparison, folder = shown.comparison, shown.folder
+    sight = named.see_shown(principal, row, shown)
     show = str(parameters.get("show", ""))
     show = show if show in ("statistics", "both") else "rows"
     state = comparison.state if comparison else NOT_COMPARED
@@ -441,7 +442,7 @@ def _view_dataset(
     url = _data_url(loaded, row, shown.name)
     before_branch = pull.source if shown.name == states.SINCE_REVIEW else pull.target
     after_branch = place.branch
-    rows = read_rows(folder, parameters=parameters, place=place) if folder and show == "rows" else None
+    rows = read_rows(folder, sight, parameters=parameters, place=place) if folder and show == "rows" else None
     is_unmade = row.after_id is None
     review = find_last_review(principal, pull) if pull.state == PullState.OPEN else None
     seen = review.seen.get("transactions", {}).get(row.path) if review else None
@@ -476,9 +477,10 @@ def _view_dataset(
         lands_reason=row.lands_reason,
         rule_changes=row.rule_changes,
         rows=rows,
-        first_rows=read_first_rows(first_rows_folder(comparison), place=place),
+        first_rows=read_first_rows(first_rows_folder(comparison), sight, place=place),
         statistics=charts.read_statistics(
             folder,
+            sight,
             url=f"{url}&show=statistics",
             parameters=parameters,
             before=f"{pull.source} as reviewed" if shown.name == states.SINCE_REVIEW else before_branch,
@@ -486,7 +488,9 @@ def _view_dataset(
         )
         if folder and show == "statistics"
         else None,
-        three_ways=read_three_ways_view(row, url=f"{url}&show=both", parameters=parameters) if show == "both" else None,
+        three_ways=read_three_ways_view(principal, row, url=f"{url}&show=both", parameters=parameters)
+        if show == "both"
+        else None,
         retry_url=reverse("pull-compare-again", args=[pull.repository.name, pull.number]),
         cancel_url=reverse("pull-compare-cancel", args=[pull.repository.name, pull.number]),
         show=show,

@@ -12,8 +12,9 @@ from webapp.pulls.queries.three_ways import read_three_ways
 from webapp.pulls.rules.three_ways import Changer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from webapp.core.principals import Principal
     from webapp.pulls.models import PullDataset
     from webapp.pulls.rules.three_ways import ThreeWayRow, Values
 
@@ -46,7 +47,8 @@ class ThreeWayLine:
 class ThreeWayGroup:
     """A row at all ends, one line each."""
 
-    key: list[Any]
+    key: list[tuple[Any, bool]]
+    """Values with whether they are hidden."""
     name: str
     conflicts: list[str]
     lines: list[ThreeWayLine]
@@ -66,22 +68,26 @@ class ThreeWaysView:
     next_url: str
     first_url: str
     """Where the first page is; empty on that."""
+    masked: Sequence[str]
+    """Columns that are hidden from the reader."""
     problem: str = ""
     """Why there are none."""
 
 
-def read_three_ways_view(row: PullDataset, *, url: str, parameters: Mapping[str, Any]) -> ThreeWaysView:
+def read_three_ways_view(
+    principal: Principal, row: PullDataset, *, url: str, parameters: Mapping[str, Any]
+) -> ThreeWaysView:
     """Return the page of these rows that an address asks for."""
-    nothing = ThreeWaysView([], [], 0, [], 0, "", "")
+    nothing = ThreeWaysView([], [], 0, [], 0, "", "", [])
     after = read_count(str(parameters.get("after", ""))) or 0
     try:
-        ways = read_three_ways(row, after=after)
+        ways = read_three_ways(principal, row, after=after)
     except AppError as error:
         return replace(nothing, problem=error.detail)
     if ways is None:
         problem = "That takes a key, and both comparisons with what the branch stands on, with all their rows."
         return replace(nothing, problem=problem)
-    groups = [_draw(three, row) for three in ways.rows]
+    groups = [_draw(three, row, ways.masked) for three in ways.rows]
     return ThreeWaysView(
         key=list(ways.key),
         columns=list(ways.columns[:COLUMNS]),
@@ -90,6 +96,7 @@ def read_three_ways_view(row: PullDataset, *, url: str, parameters: Mapping[str,
         conflicts=sum(bool(group.conflicts) for group in groups),
         next_url=f"{url}&after={ways.after}" if ways.after is not None else "",
         first_url=url if after else "",
+        masked=ways.masked,
     )
 
 
@@ -103,7 +110,7 @@ _MARKS = {
 """How the values of the source and of the target are marked."""
 
 
-def _draw(three: ThreeWayRow, row: PullDataset) -> ThreeWayGroup:
+def _draw(three: ThreeWayRow, row: PullDataset, masked: Sequence[str]) -> ThreeWayGroup:
     base, source, target = [], [], []
     for value in three.values[:COLUMNS]:
         ours, theirs = _MARKS[value.side]
@@ -115,9 +122,9 @@ def _draw(three: ThreeWayRow, row: PullDataset) -> ThreeWayGroup:
         (row.pull.source, _say(three.source, three.base), source),
         (row.pull.target, _say(three.target, three.base), target),
     )
-    key = list(three.key.values())
+    key = [(value, name in masked) for name, value in three.key.items()]
     lines = [ThreeWayLine(name, word, cells) for name, word, cells in ends]
-    return ThreeWayGroup(key, write_key(key), three.conflicts, lines)
+    return ThreeWayGroup(key, write_key(three.key.values()), three.conflicts, lines)
 
 
 def _say(values: Values | None, base: Values | None) -> str:

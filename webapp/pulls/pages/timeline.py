@@ -19,6 +19,7 @@ from webapp.pulls.models import Comment, Review, TimelineEvent
 from webapp.pulls.pages.head import Loaded
 from webapp.pulls.pages.lines import word_build
 from webapp.pulls.queries import pulls as queries
+from webapp.pulls.queries.places import PlaceReader, word_key
 from webapp.pulls.queries.remarks import Remark, RemarkReader, make_remark
 from webapp.pulls.queries.threads import list_threads
 from webapp.pulls.queries.timeline import is_event_visible
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import datetime
 
+    from webapp.core.principals import Principal
     from webapp.pulls.models import PullRequest
     from webapp.repositories.models import Publication
 
@@ -128,7 +130,7 @@ def _write_seen(events: int, reviews: int, comments: int, newest: int) -> str:
     return f"{events}-{reviews}-{comments}-{newest}"
 
 
-def read_timeline(loaded: Loaded, reader: RemarkReader) -> Timeline:
+def read_timeline(principal: Principal, loaded: Loaded, reader: RemarkReader) -> Timeline:
     """Return all that has happened, with what this reader may do about what people wrote."""
     pull = loaded.pull
     events, threads = list(pull.events.all()), list(list_threads(pull))
@@ -155,7 +157,8 @@ def read_timeline(loaded: Loaded, reader: RemarkReader) -> Timeline:
         and not (event.kind == "target_moved" and event.data.get("after") in own_merge)
     ]
     entries += _describe_beginning(loaded, shas)
-    entries += [_describe_thread(loaded, thread, reader) for thread in threads]
+    places = PlaceReader.of(principal, [thread.anchor for thread in threads])
+    entries += [_describe_thread(loaded, thread, reader, places) for thread in threads]
     entries += [_describe_review(loaded, review, review.comment_count) for review in reviews]
     ordered = sorted(entries, key=lambda entry: (entry.id != "opened", entry.at, _FIRST.get(entry.id, len(_FIRST))))
     numbers = [comment.pk for thread in threads for comment in (thread, *thread.replies.all())]
@@ -196,14 +199,15 @@ def _describe_beginning(loaded: Loaded, shas: list[str]) -> list[ConversationEnt
     return entries
 
 
-def _describe_thread(loaded: Loaded, comment: Comment, reader: RemarkReader) -> ConversationEntry:
+def _describe_thread(loaded: Loaded, comment: Comment, reader: RemarkReader, places: PlaceReader) -> ConversationEntry:
     remark = make_remark(comment, reader)
     if remark.deleted_by and not remark.replies:
         whose = "a comment" if remark.deleted_by == remark.author else f"a comment of {remark.author}"
         return ConversationEntry(
             f"comment-{comment.pk}", comment.created_at, remark.deleted_by, f"deleted {whose}", icon="trash"
         )
-    anchor = describe_anchor(loaded, comment.anchor or {}, comment.picture)
+    picture = places.show_picture(comment)
+    anchor = describe_anchor(loaded, places.show(comment.anchor) or {}, picture)
     return ConversationEntry(
         id=f"comment-{comment.pk}",
         at=comment.created_at,
@@ -213,15 +217,15 @@ def _describe_thread(loaded: Loaded, comment: Comment, reader: RemarkReader) -> 
         labels=(Mark(f"Resolved by {remark.resolved_by}", "ok"),) if remark.resolved_by else (),
         anchor=anchor,
         remark=remark,
-        quote=_read_quote(loaded, comment),
+        quote=_read_quote(loaded, comment, picture),
     )
 
 
-def _read_quote(loaded: Loaded, comment: Comment) -> Quote | None:
+def _read_quote(loaded: Loaded, comment: Comment, picture: Mapping[str, Any] | None) -> Quote | None:
     """Return what a thread is about; of rows only what its reader may see."""
     anchor = comment.anchor or {}
-    if comment.picture and any(row.path == anchor.get("dataset") for row in loaded.rows):
-        return Quote(row=draw_picture(comment.picture))
+    if picture and any(row.path == anchor.get("dataset") for row in loaded.rows):
+        return Quote(row=draw_picture(picture))
     if anchor.get("path") and comment.quoted:
         lines = comment.quoted.split("\n")
         first = int(anchor["line"]) - len(lines) + 1
@@ -233,7 +237,8 @@ def _read_quote(loaded: Loaded, comment: Comment) -> Quote | None:
 def _find_row_url(loaded: Loaded, anchor: Mapping[str, Any], picture: Mapping[str, Any] | None) -> str:
     """Return where the dataset is shown that a comment is about, with the row where that is known to have changed."""
     url = loaded.find_data_url(anchor["dataset"])
-    if picture is None:
+    # A key with a hidden part names no row to this reader.
+    if picture is None or any(cell["is_key"] and cell.get("is_hidden") for cell in picture["cells"]):
         return url
     default = next((row.compared for row in loaded.rows if row.path == anchor["dataset"]), "")
     compared = picture["compared"] if picture["compared"] not in (default, states.SINCE_REVIEW) else ""
@@ -244,12 +249,13 @@ def _find_row_url(loaded: Loaded, anchor: Mapping[str, Any], picture: Mapping[st
     return f"{url}&{urlencode(query)}"
 
 
-def describe_anchor(loaded: Loaded, anchor: dict[str, Any], picture: Mapping[str, Any] | None = None) -> Anchor | None:
+def describe_anchor(
+    loaded: Loaded, anchor: Mapping[str, Any], picture: Mapping[str, Any] | None = None
+) -> Anchor | None:
     """Return where the pull request shows what a comment is about; None where it is about all of it."""
     if anchor.get("dataset"):
         path = anchor["dataset"]
-        key = anchor.get("key") or {}
-        words = ", ".join(f"{name} = {value}" for name, value in key.items()) if isinstance(key, dict) else str(key)
+        words = ", ".join(word_key(anchor))
         where = " · ".join(part for part in (words, anchor.get("column") and f"column {anchor['column']}") if part)
         return Anchor(path, _find_row_url(loaded, anchor, picture), dataset=True, where=where)
     if anchor.get("path"):

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from webapp.accounts.rules.sight import EVERYTHING
 from webapp.comparisons.diffs import overlap
 from webapp.comparisons.models import Comparison
 from webapp.comparisons.queries.artifacts import artifact_folder
 from webapp.comparisons.queries.counts import RowCounts, count_rows, judge_comparison
 from webapp.comparisons.rules.states import NOT_COMPARED, ComparisonState
 from webapp.core.errors import BadRequest
+from webapp.datasets.permissions import see_rows
 from webapp.pulls.models import NamedComparison
 from webapp.pulls.rules import states
 from webapp.pulls.rules.comparisons import explain_absence
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from webapp.accounts.rules.sight import RowSight
+    from webapp.core.principals import Principal
     from webapp.datasets.models import Transaction
     from webapp.pulls.models import PullDataset
 
@@ -119,6 +123,13 @@ def find_shown(row: PullDataset, name: str = "") -> Shown:
 
 def _find(row: PullDataset, name: str) -> NamedComparison | None:
     return next((named for named in row.comparisons.all() if named.name == name), None)
+
+
+def see_shown(principal: Principal, row: PullDataset, shown: Shown) -> RowSight:
+    """Return what a reader may see of the rows of one of the comparisons."""
+    if row.dataset is None:  # then there are no rows, either
+        return EVERYTHING
+    return see_rows(principal, row.dataset, row.pull.source, row.pull.target, shown.before, shown.after)
 
 
 def find_first(row: PullDataset, *, is_open: bool) -> str:

@@ -13,6 +13,7 @@ from webapp.core.errors import AppError
 from webapp.pulls.models import PendingComment, Viewed
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.pending import list_pending
+from webapp.pulls.queries.places import PlaceReader, word_key
 from webapp.pulls.queries.threads import list_threads_on_places
 from webapp.pulls.rules.suggestions import Suggestion, list_suggestions
 from webapp.repositories import queries as repositories
@@ -196,13 +197,14 @@ def place_row_talk(row: PullDataset, shown: Mapping[int, Mapping[str, Any]], pri
     reader = RemarkReader.of(principal, row.pull)
     by_row: dict[int, list[Remark]] = defaultdict(list)
     others: list[Remark] = []
+    rows = PlaceReader(principal)
     for comment in _list_threads(row.pull, reader):
         anchor = comment.anchor or {}
         if anchor.get("dataset") != row.path:
             continue
         key = anchor["key"] if isinstance(anchor.get("key"), Mapping) else {}
         number = places.get(write_key(key))
-        words = [] if number is not None else [f"{name} = {value}" for name, value in key.items()]
+        words = [] if number is not None else word_key(rows.show(anchor) or {})
         where = " · ".join([*words, *([f"column {anchor['column']}"] if anchor.get("column") else [])])
         outdated = comment.quoted != (row.after_id or "")
         remark = make_remark(comment, reader, where=where, is_outdated=outdated)

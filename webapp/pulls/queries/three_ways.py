@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from webapp.comparisons.diffs.overlap import read_pairs
-from webapp.pulls.queries.named import find_shown
+from webapp.pulls.queries.named import find_shown, see_shown
 from webapp.pulls.rules import states
 from webapp.pulls.rules.three_ways import ThreeWayRow, compare_three_ways
 
 if TYPE_CHECKING:
     from webapp.comparisons.diffs.overlap import RowPairs
     from webapp.comparisons.diffs.rows import Row
+    from webapp.core.principals import Principal
     from webapp.pulls.models import PullDataset
 
 ROWS = 50
@@ -29,9 +30,11 @@ class ThreeWays:
     rows: list[ThreeWayRow]
     after: int | None
     """What the next page begins behind."""
+    masked: tuple[str, ...] = ()
+    """Columns that are hidden from the reader: none of them is compared, and parts of the key are None."""
 
 
-def read_three_ways(row: PullDataset, *, after: int = 0, most: int = ROWS) -> ThreeWays | None:
+def read_three_ways(principal: Principal, row: PullDataset, *, after: int = 0, most: int = ROWS) -> ThreeWays | None:
     """Read rows that both sides have changed since the branch left the target; None where nobody can tell.
 
     That takes both comparisons with what the branch stands on, with a key and all their rows.
@@ -41,13 +44,17 @@ def read_three_ways(row: PullDataset, *, after: int = 0, most: int = ROWS) -> Th
         return ThreeWays((), (), [], None)  # the target has what the branch began with
     if source.folder is None or target.folder is None:
         return None
-    pairs = read_pairs(source.folder, target.folder, after=after, most=most)
+    sight = see_shown(principal, row, source)
+    pairs = read_pairs(source.folder, target.folder, sight, after=after, most=most)
     return None if pairs is None else _compare(pairs)
 
 
 def _compare(pairs: RowPairs) -> ThreeWays:
     changed = {name for ours, theirs in pairs.rows for name in (*_list_changed(ours), *_list_changed(theirs))}
-    names = dict.fromkeys(column.name for columns in pairs.columns for column in columns if not column.is_key)
+    every = [column for columns in pairs.columns for column in columns]
+    # Whether two hidden values contradict each other would say something of them.
+    masked = dict.fromkeys(column.name for column in every if column.is_hidden)
+    names = dict.fromkeys(column.name for column in every if not column.is_key and column.name not in masked)
     columns = tuple(name for name in names if name in changed)
     rows = [
         compare_three_ways(
@@ -60,7 +67,7 @@ def _compare(pairs: RowPairs) -> ThreeWays:
         )
         for ours, theirs in pairs.rows
     ]
-    return ThreeWays(pairs.key, columns, rows, pairs.after)
+    return ThreeWays(pairs.key, columns, rows, pairs.after, tuple(masked))
 
 
 def _list_changed(row: Row) -> list[str]:

@@ -17,7 +17,8 @@ from webapp.core.numbers import read_count
 from webapp.pulls import signals
 from webapp.pulls.models import Comment, CommentVersion, PullRequest, TimelineEvent, Viewed
 from webapp.pulls.queries import pulls as queries
-from webapp.pulls.queries.named import find_shown
+from webapp.pulls.queries.named import find_shown, see_shown
+from webapp.pulls.queries.places import PlaceReader
 from webapp.pulls.queries.remarks import MAX_LINES, find_lines
 from webapp.pulls.queries.threads import get_comment
 from webapp.pulls.rules.suggestions import list_suggestions
@@ -244,7 +245,8 @@ def _lock_comment(comment: Comment) -> Comment:
 
 def announce_comment(comment: Comment, action: str, *, by: Principal) -> None:
     """Tell the repository's webhooks what happened to a comment, and note that something did."""
-    details = {"body": comment.body, "anchor": comment.anchor, "comment": comment.pk, "reply_to": comment.thread_id}
+    anchor = PlaceReader(None).show(comment.anchor)
+    details = {"body": comment.body, "anchor": anchor, "comment": comment.pk, "reply_to": comment.thread_id}
     announce_pull(comment.pull, webhooks.COMMENT, action=action, by=by.username, **details)
     PullRequest.objects.filter(pk=comment.pull_id).update(updated_at=clock.now())
     if comment.anchor:
@@ -270,7 +272,7 @@ def _check_anchor(pull: PullRequest, anchor: Mapping[str, Any], by: Principal) -
                 f"The pull request has no dataset {anchor['dataset']}.", errors={"anchor": ["Unknown dataset."]}
             )
         place = {"dataset": row.path, "key": anchor.get("key"), "column": anchor.get("column")}
-        picture = _take_picture(row, place, str(anchor.get("compared") or ""))
+        picture = _take_picture(by, row, place, str(anchor.get("compared") or ""))
         return CommentPlace(place, row.after_id or "", picture)
     raise InvalidInput(
         "The anchor is neither {path, line, start_line, side} nor {dataset, key, column, compared}.",
@@ -280,11 +282,13 @@ def _check_anchor(pull: PullRequest, anchor: Mapping[str, Any], by: Principal) -
     )
 
 
-def _take_picture(row: PullDataset, place: Mapping[str, Any], compared: str) -> dict[str, Any] | None:
+def _take_picture(by: Principal, row: PullDataset, place: Mapping[str, Any], compared: str) -> dict[str, Any] | None:
     """Return what the row looks like by a comparison; None where the place is no row that it shows."""
     shown = find_shown(row, compared)
     if shown.folder is None or not isinstance(place["key"], Mapping):
         return None
+    if see_shown(by, row, shown).pick_hidden(place["key"]):
+        return None  # whether there is one would say what is in the key
     picture = take_picture(shown.folder, key=place["key"], column=place["column"])
     return {**picture, "compared": shown.name} if picture else None
 

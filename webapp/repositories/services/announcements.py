@@ -20,7 +20,7 @@ from webapp.repositories import signals
 from webapp.repositories.models import Branch, Publication, Repository
 from webapp.repositories.queries.history import count_ahead_behind
 from webapp.repositories.rules.ancestry import Candidate, choose_parent
-from webapp.repositories.rules.pipeline import read_folders
+from webapp.repositories.rules.pipeline import read_folders, read_sensitive
 from webapp.repositories.rules.states import PublicationState
 from webapp.repositories.services.copies import count_move, find_copy_problem, note_damages
 from webapp.repositories.services.moves import find_pending_mover, record_move, settle_moves
@@ -249,8 +249,11 @@ def _announce_head(
         signals.branch_created.send(
             sender=Repository, repository=repository, branch=branch, parent=row.parent, head=after, by=by
         )
-    if branch == repository.default_branch:
-        _claim_folders(repository, git, after, by=by)
+    content = _read_pipeline(git, after)
+    if branch == repository.default_branch and content is not None:
+        _claim_folders(repository, content, by=by)
+    if row.announced_head == after and content is not None:
+        _note_sensitive(repository, branch, content)
     signals.commit_created.send(
         sender=Repository, repository=repository, branch=branch, before=before, after=after, by=by
     )
@@ -263,6 +266,7 @@ def _announce_deletion(
     if row is not None:
         repository.branches.filter(parent=branch).update(parent=row.parent)
         row.delete()
+        accounts.set_sensitive(repository=repository.name, branch=branch, is_default=False, rules={})
         count_move(repository, repository.git)
     repository.deletions.filter(branch=branch).delete()
     Publication.objects.filter(repository=repository, branch=branch).delete()
@@ -277,12 +281,27 @@ def _find_parent(repository: Repository, git: GitRepository, branch: str, head: 
     return choose_parent(candidates, default=repository.default_branch)
 
 
-def _claim_folders(repository: Repository, git: GitRepository, sha: str, *, by: Principal | None) -> None:
-    """Give the repository the dataset folders that its pipeline file lists, where they belong to nobody else."""
+def _read_pipeline(git: GitRepository, sha: str) -> bytes | None:
+    """Return the pipeline file of a commit, empty where there is none; None where it is too big to be read."""
     try:
-        content = git.read_blob(sha, "pipeline.toml").content
-    except (UnknownPath, TooBig):
-        return
+        return git.read_blob(sha, "pipeline.toml").content
+    except UnknownPath:
+        return b""
+    except TooBig:
+        return None
+
+
+def _note_sensitive(repository: Repository, branch: str, content: bytes) -> None:
+    """Record which columns a pipeline file calls sensitive; by one that cannot be read, those of the file before stay so."""
+    rules = read_sensitive(content)
+    if rules is not None:
+        accounts.set_sensitive(
+            repository=repository.name, branch=branch, is_default=branch == repository.default_branch, rules=rules
+        )
+
+
+def _claim_folders(repository: Repository, content: bytes, *, by: Principal | None) -> None:
+    """Give the repository the dataset folders that its pipeline file lists, where they belong to nobody else."""
     for folder in read_folders(content):
         try:
             _check_claim(repository, folder, by=by)

@@ -1,0 +1,221 @@
+"""A column that its repository calls sensitive, on every way that there is to its rows: pages, REST, SQL, the catalog."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from django.contrib.auth.models import Group
+from django.test import Client
+from pyiceberg.exceptions import ForbiddenError
+
+from tests.factories import datasets, repositories
+from tests.factories.crawl import ask, ask_everything, crawl
+from tests.factories.everything import World, make_world
+from webapp.accounts import services as accounts
+from webapp.accounts.models import SensitiveColumns
+from webapp.accounts.queries import principal_for_user
+from webapp.accounts.rules.sight import EVERYTHING, RowSight
+from webapp.comparisons.models import Comparison
+from webapp.comparisons.rules.states import ComparisonState
+from webapp.comparisons.services import run_comparison
+from webapp.datasets.models import Dataset
+from webapp.datasets.permissions import see_rows
+from webapp.pulls.models import PullRequest
+from webapp.pulls.services import add_comment, refresh_pull
+from webapp.repositories.models import Repository
+from webapp.sql import services as sql
+from webapp.sql.models import Query
+
+pytestmark = [pytest.mark.contract, pytest.mark.django_db(transaction=True), pytest.mark.timeout(900)]
+CANARY = "salary-of-mira-4711"
+PIPELINE = '[pipeline]\nfolders = ["/shop"]\n[datasets."/shop/raw"]\nkey = ["id"]\n'
+RULE = 'sensitive = ["Name"]\n'
+COMPARED = "from=master&to=fix&keys=id"
+
+
+@pytest.fixture
+def world(readers: Path) -> World:
+    """One of everything; master calls the column name sensitive, and a branch that forgets it has other names in it."""
+    world = make_world()
+    shop = Repository.objects.get(name="shop")
+    maker = world.users["maintainer"]
+    repositories.a_commit(shop, {"pipeline.toml": PIPELINE + RULE})
+    repositories.a_commit(shop, {"pipeline.toml": PIPELINE}, branch="fix")
+    for branch, names in (("", ["a", CANARY]), ("fix", [CANARY, f"{CANARY}-of-fix"])):
+        table = datasets.a_pyiceberg(world.users["admin"], branch).load_table("shop.raw")
+        rows = {"id": [1, 2], "name": names, "amount": [1.5, 4.0], "tags": [["x"], []]}
+        table.overwrite(pa.table(rows, schema=table.schema().as_arrow()))
+    pull = PullRequest.objects.get(number=world.values["number"])
+    refresh_pull(pull=pull)
+    add_comment(
+        pull=pull, body="Hm", by=principal_for_user(maker), anchor={"dataset": "/shop/raw", "key": {"name": CANARY}}
+    )
+    world.values["query_id"] = run_sql(world, "maintainer", "SELECT id, name FROM raw ORDER BY id").pk
+    ask_and_run(world)
+    return world
+
+
+def ask_and_run(world: World) -> None:
+    """Ask for a comparison, a changelog and the history of a row, and work them out."""
+    dataset = f"/api/v1/datasets/{world.values['dataset_id']}"
+    for address in (f"compare?{COMPARED}", "changelog", "changelog?keys=id", "blame?key.id=2", "blame?key.name=a"):
+        Client().get(f"{dataset}/{address}", headers=world.bearer("maintainer", ""))
+    for comparison in Comparison.objects.exclude(state=ComparisonState.READY):
+        run_comparison(comparison_id=comparison.pk)
+
+
+def run_sql(world: World, role: str, text: str) -> Query:
+    """Run SQL as somebody, in the sandbox."""
+    query = sql.start_query(
+        repository=Repository.objects.get(name="shop"),
+        branch="master",
+        sql=text,
+        by=principal_for_user(world.users[role]),
+    )
+    sql.run_query(query_id=query.pk)
+    query.refresh_from_db()
+    return query
+
+
+def get(world: World, role: str, address: str) -> Any:
+    """Ask the REST API about the dataset, as somebody."""
+    return ask(Client(), f"/api/v1/datasets/{world.values['dataset_id']}/{address}", **world.bearer(role, ""))
+
+
+def list_addresses(world: World) -> list[str]:
+    """Pages of rows that no link of another leads to in this state."""
+    dataset, pull = world.values["dataset_id"], f"/r/shop/pulls/{world.values['number']}"
+    return [
+        "/d/shop/raw",
+        "/d/shop/raw?branch=fix",
+        "/d/shop/raw?q=salary",
+        "/d/shop/raw?sort=name",
+        f"/datasets/{dataset}/blame?key.id=2",
+        f"/datasets/{dataset}/blame?key.name={CANARY[:3]}",
+        f"{pull}/data?dataset=/shop/raw",
+        f"{pull}/data?dataset=/shop/raw&show=statistics",
+        pull,
+        f"/r/shop/sql/{world.values['query_id']}",
+    ]
+
+
+def list_answers(world: World, role: str) -> list[Any]:
+    """Ask for every page and everything that the REST API has to read, as somebody."""
+    client = Client(raise_request_exception=False)
+    client.force_login(world.users[role])
+    pages = list_addresses(world)
+    answers = [*crawl(client, world, more=pages)] if role == "reader" else [ask(client, page) for page in pages]
+    htmx = {"HX-Request": "true"}
+    fragment = f"/datasets/{world.values['dataset_id']}/compare?{COMPARED}"
+    answers += [ask(client, address, **htmx) for address in (fragment, f"{fragment}&show=statistics")]
+    queries = ("", f"?branch=fix&{COMPARED}&scope=table&key.id=2", "?sort=name", "?q=salary", "?q=name~salary")
+    return [*answers, *ask_everything(world, role, queries=queries)]
+
+
+def test_no_way_leads_a_reader_to_a_sensitive_value(world: World) -> None:
+    answers = list_answers(world, "reader")
+    assert len(answers) > 200
+    assert [answer.address for answer in answers if CANARY in answer.text] == []
+    assert {answer.address for answer in answers if answer.status >= 500} <= {"/readyz"}
+    whole = "\n".join(answer.text for answer in answers)
+    assert "hidden from you" in whole
+    assert '"masked":["name"]' in whole
+    shown = list_answers(world, "maintainer")
+    assert sum(CANARY in answer.text for answer in shown) > 12  # or nothing of it would be there to be found
+
+
+def test_counts_are_seen_where_values_are_not(world: World) -> None:
+    told = json.loads(get(world, "reader", f"compare?{COMPARED}").content)
+    assert (told["state"], told["masked"]) == ("ready", ["name"])
+    assert told["summary"]["updated"] == 2
+    assert [row["changed"] for row in told["rows"]] == [["name"], ["name"]]
+    assert [row["after"]["name"] for row in told["rows"]] == [None, None]
+    assert [row["after"]["id"] for row in told["rows"]] == [1, 2]
+    statistics = json.loads(get(world, "reader", f"compare/statistics?{COMPARED}").content)
+    [measure] = [column for column in statistics["columns"] if column["name"] == "name"]
+    assert (measure["changed"], measure["after"]["distinct"], measure["after"]["max"]) == (2, 2, None)
+    head, *_ = get(world, "reader", f"compare/rows.csv?{COMPARED}").text.rpartition("change,copies")[2].splitlines()
+    assert "after.amount" in head
+    assert "name" not in head
+
+
+@pytest.mark.parametrize(
+    ("address", "status"),
+    [
+        ("preview?sort=-name", 422),
+        (f"compare?{COMPARED}&sort=name", 400),
+        (f"compare?{COMPARED}&q=name~salary", 400),
+        ("compare?from=master&to=fix&keys=name", 422),
+        ("changelog?keys=name", 422),
+        ("blame?key.name=a", 422),
+    ],
+)
+def test_nothing_answers_what_a_hidden_value_is_like(world: World, address: str, status: int) -> None:
+    answer = get(world, "reader", address)
+    assert answer.status == status, answer.content
+    assert "hidden from you" in answer.text
+    assert get(world, "maintainer", address).status == 200
+
+
+def test_sql_reads_null_and_no_file_behind_it(world: World) -> None:
+    query = run_sql(world, "reader", "SELECT name, upper(name) || 'x', min(name) OVER (), id FROM raw ORDER BY id")
+    assert query.error == ""
+    page = Client().get(f"/api/v1/repositories/shop/queries/{query.pk}/rows", headers=world.bearer("reader", ""))
+    assert page.json()["rows"] == [[None, None, None, 1], [None, None, None, 2]]
+    assert query.tables[0]["masked"] == ["name"]
+    [found, *_] = Path(datasets.a_pyiceberg(world.users["admin"]).load_table("shop.raw").location().removeprefix("file://")).rglob("*.parquet")  # fmt: skip
+    for text in (
+        f"SELECT name FROM raw, read_parquet('{found}') file WHERE file.name IS NOT NULL",
+        f"SELECT * FROM raw, parquet_metadata('{found}')",
+        f"SELECT json_serialize_plan('SELECT min(name) FROM read_parquet(''{found}'')') FROM raw",
+        "SELECT sql FROM raw, duckdb_views()",
+    ):
+        refused = run_sql(world, "reader", text)
+        assert "is not called here" in refused.error, refused.error
+    others = f"/api/v1/repositories/shop/queries/{world.values['query_id']}"
+    assert Client().get(f"{others}/rows", headers=world.bearer("reader", "")).status_code == 404
+    assert CANARY in Client().get(f"{others}/rows", headers=world.bearer("maintainer", "")).content.decode()
+
+
+def test_the_catalog_leads_nobody_to_files_with_hidden_columns(world: World) -> None:
+    for branch in ("", "fix"):
+        client = datasets.a_pyiceberg(world.users["reader"], branch)
+        for name in ("shop.raw", *(["shop.raw.branch_main"] if branch else [])):
+            with pytest.raises(ForbiddenError, match="hidden from you"):
+                client.load_table(name)
+        assert client.table_exists("shop.raw")
+    assert datasets.a_pyiceberg(world.users["maintainer"]).load_table("shop.raw").scan().to_arrow().num_rows == 2
+
+
+def test_who_sees_it_is_said_by_the_default_branch_alone(world: World) -> None:
+    shop, dataset = Repository.objects.get(name="shop"), Dataset.objects.get(path="/shop/raw")
+    reader = principal_for_user(world.users["reader"])
+    group = Group.objects.create(name="stewards")
+    group.user_set.add(world.users["reader"])
+    readers = 'sensitive_readers = ["stewards"]\n'
+    repositories.a_commit(shop, {"pipeline.toml": PIPELINE + RULE + readers}, branch="fix")
+    assert see_rows(reader, dataset, "fix").hides("NAME")
+    repositories.a_commit(shop, {"pipeline.toml": PIPELINE + RULE + readers})
+    assert see_rows(reader, dataset, "fix") == EVERYTHING
+    group.user_set.clear()
+    assert see_rows(reader, dataset, "fix").hides("name")
+    repositories.a_commit(shop, {"pipeline.toml": "[broken"})
+    assert see_rows(reader, dataset).hides("name"), "a file that cannot be read takes nothing back"
+    repositories.a_commit(shop, {"pipeline.toml": PIPELINE})
+    assert see_rows(reader, dataset, "master") == EVERYTHING
+    assert see_rows(reader, dataset, "fix").hides("name"), "a branch hides what is its own"
+    accounts.forget_repository(repository="shop")
+    assert not SensitiveColumns.objects.exists()
+
+
+def test_a_renamed_column_stays_hidden(world: World) -> None:
+    dataset, reader = Dataset.objects.get(path="/shop/raw"), principal_for_user(world.users["reader"])
+    table = datasets.a_pyiceberg(world.users["admin"], "fix").load_table("shop.raw")
+    with table.update_schema() as update:
+        update.rename_column("name", "nickname")
+    assert see_rows(reader, dataset, "fix") == RowSight(frozenset({"name", "nickname"}))
+    assert CANARY not in get(world, "reader", "preview?branch=fix").text
