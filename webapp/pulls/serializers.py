@@ -28,6 +28,7 @@ from webapp.pulls.queries.lists import list_sorted_by
 from webapp.pulls.queries.named import ShownDataset, show_dataset
 from webapp.pulls.queries.reverts import find_revert
 from webapp.pulls.queries.timeline import TimelineEntry
+from webapp.pulls.queries.unseen import count_unseen
 from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.checks import CheckResult
 from webapp.pulls.rules.labels import MOST_NAME, TONES
@@ -326,6 +327,16 @@ class QueuedMergeSerializer(NounSerializer):
         return places.get(queued.pk)
 
 
+class UnseenDataSerializer(NounSerializer):
+    """What is known of datasets whose rows the reader may not see."""
+
+    datasets = serializers.IntegerField()
+    compared = serializers.IntegerField(help_text="of how many of these the rows are counted")
+    inserted = serializers.IntegerField()
+    deleted = serializers.IntegerField()
+    updated = serializers.IntegerField()
+
+
 class PullDetailSerializer(PullSerializer):
     """A pull request with everything that decides its merge."""
 
@@ -337,6 +348,9 @@ class PullDetailSerializer(PullSerializer):
     reviews = serializers.SerializerMethodField()
     merge = serializers.SerializerMethodField()
     queued = serializers.SerializerMethodField(help_text="its merge, where somebody asks for that when it is ready")
+    unseen = serializers.SerializerMethodField(
+        help_text="of the datasets whose rows you may not see, and which are not listed: counts"
+    )
     reverts = serializers.SerializerMethodField(help_text="number of the pull request that it takes back")
     reverted_by = serializers.SerializerMethodField(
         help_text="number of the pull request that takes it back: open, or merged and not itself reverted since"
@@ -356,6 +370,12 @@ class PullDetailSerializer(PullSerializer):
     def get_blocked_by(self, pull: PullRequest) -> Any:
         """Write what blocks it, as long as it is open."""
         return BlockerSerializer(self._blockers if pull.state == PullState.OPEN else [], many=True).data
+
+    @extend_schema_field(UnseenDataSerializer())
+    def get_unseen(self, pull: PullRequest) -> Any:
+        """Count what the reader may not see."""
+        seen = queries.list_dataset_rows(self.context["principal"], pull)
+        return UnseenDataSerializer(count_unseen(pull, seen=seen)).data
 
     def get_stale(self, pull: PullRequest) -> bool:
         """Return whether the target has moved."""

@@ -93,5 +93,10 @@ def test_rights_that_are_taken_away_end_at_once(world: World, hidden: Dataset) -
     assert Client().get(address, headers=header).status_code == 404
     assert reader.get(page, {"dataset": "/vault/hidden"}).status_code == 404
     shown = reader.get(page).content.decode()
-    assert "Not listed: 1 dataset that you may not see" in shown
+    assert "Not listed: 1 dataset that you may not see, no access to" in shown
+    told = Client().get(f"/api/v1/repositories/shop/pulls/{world.values['number']}", headers=header).json()
+    assert (told["unseen"]["datasets"], told["unseen"]["compared"]) == (1, 1)
+    assert (
+        told["unseen"]["inserted"] == PullDataset.objects.get(path="/vault/hidden").comparison.summary["inserted"] > 0
+    )
     assert CANARY not in shown

@@ -98,7 +98,7 @@ class Desk:
 
     def detail(self) -> dict[str, Any]:
         services.refresh_pull(pull=self.pull)
-        return serializers.PullDetailSerializer(self.pull).data
+        return serializers.PullDetailSerializer(self.pull, context={"principal": self.people["ines"]}).data
 
     def own_commits(self) -> list[str]:
         commits = repositories.list_commits(self.repository, self.head(), not_in="master", limit=None)

@@ -77,6 +77,10 @@ class PullEndpoint(ApiView):
         rows = queries.list_dataset_rows(self.principal, pull)
         return {"visible": frozenset(rows.values_list("path", flat=True))}
 
+    def describe(self, pull: PullRequest) -> Any:
+        """Write a pull request with everything that decides its merge, as the reader may know it."""
+        return serializers.PullDetailSerializer(pull, context={"principal": self.principal}).data
+
     def find_places(self, comments: Iterable[Comment]) -> dict[str, Any]:
         """Look up what the reader may know of what comments are about."""
         return {"places": PlaceReader.of(self.principal, [comment.anchor for comment in comments])}
@@ -109,7 +113,7 @@ class PullList(PullEndpoint):
         pull = services.open_pull(
             repository=repository, by=self.principal, **{"target": repository.default_branch, **fields}
         )
-        return Response(serializers.PullDetailSerializer(pull).data, status=201)
+        return Response(self.describe(pull), status=201)
 
 
 class PullDetail(PullEndpoint):
@@ -118,7 +122,7 @@ class PullDetail(PullEndpoint):
     @extend_schema(operation_id="getPull", responses=serializers.PullDetailSerializer)
     def get(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002 - DRF's signature
         """Return a pull request with every reason that blocks its merge."""
-        return Response(serializers.PullDetailSerializer(self.find(repo, number)).data)
+        return Response(self.describe(self.find(repo, number)))
 
     @extend_schema(
         operation_id="updatePull",
@@ -130,7 +134,7 @@ class PullDetail(PullEndpoint):
         pull = self.find(repo, number)
         changes = read_input(serializers.PullChangeSerializer, self.body)
         services.update_pull(pull=pull, by=self.principal, changes=changes)
-        return Response(serializers.PullDetailSerializer(pull).data)
+        return Response(self.describe(pull))
 
 
 class PullCommits(PullEndpoint):
@@ -573,7 +577,7 @@ class PullClose(PullEndpoint):
         """Close without a merge."""
         pull = self.find(repo, number)
         services.close_pull(pull=pull, by=self.principal)
-        return Response(serializers.PullDetailSerializer(pull).data)
+        return Response(self.describe(pull))
 
 
 class PullReopen(PullEndpoint):
@@ -584,7 +588,7 @@ class PullReopen(PullEndpoint):
         """Open it again."""
         pull = self.find(repo, number)
         services.reopen_pull(pull=pull, by=self.principal)
-        return Response(serializers.PullDetailSerializer(pull).data)
+        return Response(self.describe(pull))
 
 
 class PullSuggestions(PullEndpoint):
@@ -615,7 +619,7 @@ class PullUpdate(PullEndpoint):
         pull = self.find(repo, number)
         fields = read_input(serializers.BranchUpdateSerializer, self.body)
         services.update_branch(pull=pull, by=self.principal, **fields)
-        return Response(serializers.PullDetailSerializer(pull).data)
+        return Response(self.describe(pull))
 
 
 class PullRevert(PullEndpoint):
@@ -629,7 +633,7 @@ class PullRevert(PullEndpoint):
     def post(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002
         """Open a pull request that takes back what a merged one brought, from a branch that is made for it."""
         revert = services.revert_pull(pull=self.find(repo, number), by=self.principal)
-        response = Response(serializers.PullDetailSerializer(revert).data, status=201)
+        response = Response(self.describe(revert), status=201)
         response["Location"] = f"/api/v1/repositories/{repo}/pulls/{revert.number}"
         return response
 

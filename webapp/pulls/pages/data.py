@@ -26,6 +26,7 @@ from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.looked import find_last_review
 from webapp.pulls.queries.remarks import RowTalk, Viewing, content_of_dataset, place_row_talk, read_viewed
 from webapp.pulls.queries.sides import list_drift
+from webapp.pulls.queries.unseen import UnseenData
 from webapp.pulls.rules import states
 from webapp.pulls.rules.comparisons import name_comparison
 from webapp.pulls.rules.states import PullState
@@ -187,8 +188,8 @@ class DataPage:
     total: int
     viewed: int
     """How many datasets the reader has ticked."""
-    hidden: int
-    """How many the reader may not see."""
+    unseen: UnseenData
+    """Those that the reader may not see."""
     view: PullDatasetPart | None
     references: Mapping[str, str]
     """Addresses of what comments name."""
@@ -257,7 +258,7 @@ def read_data(principal: Principal, repository: str, number: int, *, parameters:
         groups=_group_items(loaded, row, marks),
         total=len(marks),
         viewed=sum(mark.is_viewed for mark in marks.values()),
-        hidden=loaded.hidden,
+        unseen=loaded.unseen,
         view=view,
         references=link_references(
             principal, loaded.pull.repository, texts_of(view.talk.threads if view else ()), loaded.pull

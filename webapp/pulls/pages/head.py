@@ -17,6 +17,7 @@ from webapp.pulls.pages.lines import word_build
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.pending import list_pending
 from webapp.pulls.queries.reverts import find_revert
+from webapp.pulls.queries.unseen import UnseenData, count_unseen
 from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.states import PullState
 from webapp.repositories.pages import ref_url
@@ -136,8 +137,8 @@ class Loaded:
     pull: PullRequest
     rows: list[PullDataset]
     """Its datasets that the reader may see."""
-    hidden: int
-    """How many the reader may not see."""
+    unseen: UnseenData
+    """Those that the reader may not see."""
     facts: approvals.MergeFacts
     blockers: list[approvals.Blocker]
     build: Build | None
@@ -159,7 +160,7 @@ class Loaded:
     @property
     def is_complete(self) -> bool:
         """Whether its datasets are all that the branch changes."""
-        return self.is_known and not self.hidden
+        return self.is_known and not self.unseen.datasets
 
 
 def frame(name: str) -> dict[str, Any]:
@@ -180,7 +181,7 @@ def load_all_of(principal: Principal, pull: PullRequest) -> Loaded:
     return Loaded(
         pull=pull,
         rows=sorted(rows, key=lambda row: (order.get(row.change, 2), row.path)),
-        hidden=pull.datasets.count() - len(rows),
+        unseen=count_unseen(pull, seen=rows),
         facts=facts,
         blockers=approvals.list_blockers(facts),
         build=queries.find_latest_build(pull),
@@ -416,6 +417,6 @@ def _judge_schemas(loaded: Loaded, diff: counts.DiffSum) -> VerdictItem:
 
 def _say_none(loaded: Loaded) -> str:
     """Return why no dataset is shown."""
-    if loaded.hidden:
-        return f"{counted(loaded.hidden, 'dataset')} that you may not see"
+    if loaded.unseen.datasets:
+        return f"{counted(loaded.unseen.datasets, 'dataset')} that you may not see"
     return "no dataset is changed" if loaded.is_known else "the JobSpecs are not published"

@@ -17,6 +17,8 @@ Modules:
     pending: comments of a review that is not submitted.
     remarks: threads beside what they are about, and what was viewed.
     verdicts: what reviewers say of single datasets.
+    places: what comments are about, as far as a reader may know it.
+    unseen: what somebody knows of the datasets that they may not see.
     references: what of what texts name is there for a reader.
     looked: what people saw when they last reviewed.
     timeline: events, reviews and comments in one order.
