@@ -11,9 +11,10 @@ from django.conf import settings
 from django.core.management import get_commands
 
 from tests.factories.guide import GUIDE, ROOT, list_blocks, list_documents, read_chapter
+from webapp.accounts.rules.sight import SensitiveRule
 from webapp.comparisons.rules.dataset_rules import read_dataset_rules
 from webapp.core.templatetags.markdown import list_headings
-from webapp.repositories.rules.pipeline import read_folders
+from webapp.repositories.rules.pipeline import read_folders, read_sensitive
 from webapp.site.pages.guide import CONTENTS, list_chapters
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -27,6 +28,7 @@ RUN = {
     "catalog": {"python", "sh", "sql"},
     "operation": {"sh"},
     "review": {"toml"},
+    "security": {"toml"},
     "states": {"mermaid"},
     "transforms": {"python", "toml"},
 }
@@ -125,6 +127,9 @@ def test_files_of_a_pipeline_are_read() -> None:
         "share": {"relative": 1e-6},
         "total": {"absolute": 0.5, "relative": 1e-3},
     }
+
+    ((_, text),) = list_blocks(read_chapter("security", "Sensitive columns"))
+    assert read_sensitive(text.encode()) == {"/nyc/people": SensitiveRule(("email", "birthday"), ("stewards",))}
 
 
 def test_every_setting_is_described() -> None:

@@ -230,12 +230,12 @@ def list_sensitive(
         branches: whose data is read; None for all.
 
     """
-    if principal is not None and (
-        principal.job is not None or role_on_folder(principal, folder_of(path)) == Role.MAINTAINER
-    ):
+    if principal is not None and (principal.job is not None or principal.is_admin):
         return frozenset()
     rules = _list_rules(path.lower())
-    owner = find_folder_owner(path) if rules else ""
+    if not rules or (principal is not None and role_on_folder(principal, folder_of(path)) == Role.MAINTAINER):
+        return frozenset()
+    owner = find_folder_owner(path)
     own = [rule for rule in rules if rule[0] == owner]
     groups = {group for _, _, is_default, _, named in own if is_default for group in named}
     if principal is not None and groups and _is_in_groups(principal.user_id, frozenset(groups)):

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from webapp.core.inputs import ExactBody, Text
@@ -28,17 +24,11 @@ class QueryTableSerializer(NounSerializer):
     path = serializers.CharField()
     branch = serializers.CharField(help_text="the branch whose rows these are: the one asked for, or its fallback")
     transaction = serializers.CharField()
-    masked = serializers.SerializerMethodField()
-
-    @extend_schema_field(
-        serializers.ListField(
-            child=serializers.CharField(),
-            help_text="columns that are NULL in it, in lower case: they are hidden from who ran the query",
-        )
+    masked = serializers.ListField(
+        child=serializers.CharField(),
+        required=False,
+        help_text="columns that are NULL in it, in lower case: they are hidden from who ran the query",
     )
-    def get_masked(self, table: Mapping[str, Any]) -> Any:
-        """List them; queries of an older version have hidden none."""
-        return table.get("masked", [])
 
 
 class QueryColumnSerializer(NounSerializer):
