@@ -10,6 +10,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
 from tests.factories import engine as tables
+from webapp.accounts.rules.sight import EVERYTHING
 from webapp.pulls.pages.three_ways import read_three_ways_view
 from webapp.pulls.queries import three_ways
 from webapp.pulls.queries.three_ways import read_three_ways
@@ -54,9 +55,9 @@ def both(readers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.usefixtures("both")
 def test_rows_of_both_say_who_changed_what_and_where_they_conflict() -> None:
-    first = read_three_ways(ROW, most=3)
+    first = read_three_ways(ROW, EVERYTHING, most=3)
     assert first is not None
-    rest = read_three_ways(ROW, after=first.after or 0, most=3)
+    rest = read_three_ways(ROW, EVERYTHING, after=first.after or 0, most=3)
     assert rest is not None
     assert (first.key, first.columns, rest.after) == (("id",), ("amount", "note", "same"), None)
     sides = {
@@ -78,7 +79,7 @@ def test_rows_of_both_say_who_changed_what_and_where_they_conflict() -> None:
 
 @pytest.mark.usefixtures("both")
 def test_the_page_has_three_lines_for_each() -> None:
-    view = read_three_ways_view(ROW, url="/data?show=both", parameters={})
+    view = read_three_ways_view(ROW, EVERYTHING, url="/data?show=both", parameters={})
     assert (view.problem, view.conflicts, len(view.groups)) == ("", 3, 5)
     removed = view.groups[2]
     assert [(line.name, line.word) for line in removed.lines] == [
@@ -96,11 +97,11 @@ def test_the_page_has_three_lines_for_each() -> None:
 def test_where_the_target_has_not_moved_no_row_is_changed_by_both(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = {states.THIS_BRANCH: show(None), states.TARGET_SINCE: SimpleNamespace(comparison=None)}
     monkeypatch.setattr(three_ways, "find_shown", lambda _row, name: shown[name])
-    view = read_three_ways_view(ROW, url="/data?show=both", parameters={})
+    view = read_three_ways_view(ROW, EVERYTHING, url="/data?show=both", parameters={})
     assert (view.problem, view.groups) == ("", [])
 
 
 def test_where_a_comparison_is_not_ready_nobody_can_tell(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(three_ways, "find_shown", lambda _row, _name: show(None))
-    assert read_three_ways(ROW) is None
-    assert "takes a key" in read_three_ways_view(ROW, url="/data?show=both", parameters={}).problem
+    assert read_three_ways(ROW, EVERYTHING) is None
+    assert "takes a key" in read_three_ways_view(ROW, EVERYTHING, url="/data?show=both", parameters={}).problem

@@ -298,7 +298,8 @@ class PullThreeWays(PullDatasetEndpoint):
         """Return rows that both sides have changed since the branch left the target, by the key."""
         row = self.find_row(repo, number, dataset_id)
         after = read_count(request.GET.get("after", "")) or 0
-        ways = read_three_ways(self.principal, row, after=after, most=read_row_limit(request))
+        sight = named.see_shown(self.principal, row, named.find_shown(row))
+        ways = read_three_ways(row, sight, after=after, most=read_row_limit(request))
         if ways is None:
             message = (
                 f"Which rows of {row.path} both sides have changed is not known: that takes a key, and both comparisons "

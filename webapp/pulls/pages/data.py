@@ -489,7 +489,7 @@ def _view_dataset(
         )
         if folder and show == "statistics"
         else None,
-        three_ways=read_three_ways_view(principal, row, url=f"{url}&show=both", parameters=parameters)
+        three_ways=read_three_ways_view(row, sight, url=f"{url}&show=both", parameters=parameters)
         if show == "both"
         else None,
         retry_url=reverse("pull-compare-again", args=[pull.repository.name, pull.number]),

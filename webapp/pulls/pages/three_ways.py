@@ -14,7 +14,7 @@ from webapp.pulls.rules.three_ways import Changer
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from webapp.core.principals import Principal
+    from webapp.accounts.rules.sight import RowSight
     from webapp.pulls.models import PullDataset
     from webapp.pulls.rules.three_ways import ThreeWayRow, Values
 
@@ -75,13 +75,13 @@ class ThreeWaysView:
 
 
 def read_three_ways_view(
-    principal: Principal, row: PullDataset, *, url: str, parameters: Mapping[str, Any]
+    row: PullDataset, sight: RowSight, *, url: str, parameters: Mapping[str, Any]
 ) -> ThreeWaysView:
     """Return the page of these rows that an address asks for."""
     nothing = ThreeWaysView([], [], 0, [], 0, "", "", [])
     after = read_count(str(parameters.get("after", ""))) or 0
     try:
-        ways = read_three_ways(principal, row, after=after)
+        ways = read_three_ways(row, sight, after=after)
     except AppError as error:
         return replace(nothing, problem=error.detail)
     if ways is None:

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from webapp.comparisons.diffs.overlap import read_pairs
-from webapp.pulls.queries.named import find_shown, see_shown
+from webapp.pulls.queries.named import find_shown
 from webapp.pulls.rules import states
 from webapp.pulls.rules.three_ways import ThreeWayRow, compare_three_ways
 
 if TYPE_CHECKING:
+    from webapp.accounts.rules.sight import RowSight
     from webapp.comparisons.diffs.overlap import RowPairs
     from webapp.comparisons.diffs.rows import Row
-    from webapp.core.principals import Principal
     from webapp.pulls.models import PullDataset
 
 ROWS = 50
@@ -34,7 +34,7 @@ class ThreeWays:
     """Columns that are hidden from the reader: none of them is compared, and parts of the key are None."""
 
 
-def read_three_ways(principal: Principal, row: PullDataset, *, after: int = 0, most: int = ROWS) -> ThreeWays | None:
+def read_three_ways(row: PullDataset, sight: RowSight, *, after: int = 0, most: int = ROWS) -> ThreeWays | None:
     """Read rows that both sides have changed since the branch left the target; None where nobody can tell.
 
     That takes both comparisons with what the branch stands on, with a key and all their rows.
@@ -44,7 +44,6 @@ def read_three_ways(principal: Principal, row: PullDataset, *, after: int = 0, m
         return ThreeWays((), (), [], None)  # the target has what the branch began with
     if source.folder is None or target.folder is None:
         return None
-    sight = see_shown(principal, row, source)
     pairs = read_pairs(source.folder, target.folder, sight, after=after, most=most)
     return None if pairs is None else _compare(pairs)
 
