@@ -435,7 +435,7 @@ class _RowsBuilder:
             values=[value for cell in row.cells if (value := _expand(cell)) is not None],
             alike_url=like,
             same_url=f"{like}&alike={VALUES}" if has_values else "",
-            blame_url=self._blame(row),
+            blame_url=self._blame(row.key),
             close_url=self._url(),
         )
 
