@@ -427,13 +427,16 @@ class QueryTable:
     io: Mapping[str, str] = field(default_factory=dict)
     masked: tuple[str, ...] = ()
     """Columns, in lower case, that are NULL in every row: they are hidden from who asks."""
+    is_empty: bool = False
+    """Whether only its columns count: where it is asked for, it has no rows yet."""
 
 
 @dataclass(frozen=True)
 class QueryRequest:
     """Run one reading statement of SQL over these tables and store its result in `folder`; answers a DiffResult.
 
-    Of the result `row_limit` rows are kept, and no more once they have `byte_limit` bytes.
+    Of the result `row_limit` rows are kept, and no more once they have `byte_limit` bytes. With `base`, the same tables as
+    they are elsewhere, it runs over these, too, and what differs between the two results is stored beside them.
     """
 
     sql: str
@@ -446,6 +449,7 @@ class QueryRequest:
     spill_bytes: int = 2 * 1024**3
     threads: int = 2
     time_limit_s: float = 60.0
+    base: tuple[QueryTable, ...] | None = None
 
 
 # --- reading for the web, over a channel ----------------------------------------------------------

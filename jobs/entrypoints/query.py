@@ -3,7 +3,7 @@
     python -m jobs.entrypoints.query request.json
 
 `rows.parquet` holds the first rows of the result; `summary.json`, written last, its columns, how many rows there are and how
-many were read.
+many were read. With a base, `base.parquet` has its result and `difference.parquet` the rows that differ.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from webapp.comparisons.rules.dataset_rules import read_dataset_rules
 from webapp.core.templatetags.markdown import list_headings
 from webapp.repositories.rules.pipeline import read_folders, read_sensitive
 from webapp.site.pages.guide import CONTENTS, list_chapters
+from webapp.sql.rules.checks import read_check
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 PATH = re.compile(r"`([\w.-]+(?:/[\w.-]+)+)/?`")
@@ -27,7 +28,7 @@ RUN = {
     "automation": {"python", "sh"},
     "catalog": {"python", "sh", "sql"},
     "operation": {"sh"},
-    "review": {"toml"},
+    "review": {"sql", "toml"},
     "security": {"toml"},
     "states": {"mermaid"},
     "transforms": {"python", "toml"},
@@ -164,3 +165,8 @@ def test_changelog_names_the_version_and_tells_fixes_from_features() -> None:
         assert re.findall(r"^### (.*)$", release, re.MULTILINE) == ["Added", "Changed", "Fixed", "Security"]
     entries = re.findall(r"^- .*$", text, re.MULTILINE)
     assert len(entries) == len(set(entries))
+
+
+def test_the_check_of_the_guide_is_one() -> None:
+    ((_, text),) = list_blocks(read_chapter("review", "Queries as checks"))
+    assert str(read_check(text)) == "empty"

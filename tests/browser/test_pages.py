@@ -54,6 +54,7 @@ PAGES = {
     "pull-statistics": f"{PULL}/data?{DAILY}&show=statistics",
     "pull-not-compared": f"{PULL}/data?dataset=/nyc/routes/summary",
     "pull-builds": f"{PULL}/builds",
+    "pull-checks": f"{PULL}/checks",
     "pulls": "/pulls",
     "pulls-merged": "/pulls?state=merged",
     "datasets": "/datasets",

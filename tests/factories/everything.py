@@ -21,7 +21,7 @@ from webapp.comparisons.rules.dataset_rules import ComparisonRules
 from webapp.comparisons.services import request_comparison
 from webapp.datasets.queries import list_deleted_branches
 from webapp.datasets.services import create_branch, delete_branch, open_transaction
-from webapp.pulls.models import Label, PendingComment, PullDataset
+from webapp.pulls.models import Label, PendingComment, PullCheck, PullDataset, PullRequest
 from webapp.pulls.services import add_comment, edit_comment, open_pull
 from webapp.repositories.services import add_webhook, report_status
 from webapp.sql.models import Query
@@ -32,6 +32,8 @@ NO_PAGES = ("api/", "git/", "^iceberg", "events/", "static/")
 REPOSITORY = f"{PREFIX}/repositories/{{repo}}"
 PULL = f"{REPOSITORY}/pulls/{{number}}"
 DATASET = f"{PREFIX}/datasets/{{dataset_id}}"
+CHECK = "checks/rows"
+"""Name of the check of the pull request that is a query."""
 
 
 class Upload(dict[str, Any]):
@@ -66,6 +68,7 @@ BODIES: dict[str, Any] = {
     f"PATCH {PULL}/pending-comments/{{pending_id}}": {"body": "c"},
     f"POST {PULL}/reviews": {"verdict": "comment", "body": "b"},
     f"POST {PULL}/datasets/{{dataset_id}}/verdict": {"verdict": "accepted"},
+    f"POST {PULL}/checks": {"name": CHECK},
     f"POST {DATASET}/upload": Upload(file=SimpleUploadedFile("rows.csv", b"id\n1\n")),
 }
 """Where an empty object would be refused for what it lacks, before anybody is asked for a right."""
@@ -108,6 +111,7 @@ def make_world() -> World:
     commit = repositories.a_commit(repository, {"notes.md": "a\n"}, branch="fix")
     shop.publish(build_rows.a_jobspec("clean", inputs=["/shop/raw"], outputs=["/shop/clean"]), branch="fix")
     pull = open_pull(repository=repository, title="Fix", source="fix", target="master", by=maker)
+    add_check(pull)
     comment = add_comment(pull=pull, body="Why", by=maker)
     edit_comment(comment=comment, body="Why?", by=maker)
     report_status(repository=repository, sha=commit.sha, name="lint", result="success", by=maker)
@@ -147,6 +151,11 @@ def make_world() -> World:
         world.own_pending[role] = PendingComment.objects.create(pull=pull, author=user, body="b").pk
     world.values["pending_id"] = world.own_pending["reader"]
     return world
+
+
+def add_check(pull: PullRequest) -> None:
+    """Give a pull request a check that none of its files is: it is there until the head is looked at."""
+    PullCheck.objects.create(pull=pull, name=CHECK, head_sha=pull.head_sha, expects="empty", sql="SELECT 1")
 
 
 def write_rows(user: User, table: str) -> None:

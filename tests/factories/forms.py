@@ -11,7 +11,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import resolve
 
-from tests.factories.everything import World, list_pages
+from tests.factories.everything import CHECK, World, add_check, list_pages
 from webapp.accounts.models import Token, User
 from webapp.accounts.queries import principal_for_user
 from webapp.builds.models import Build
@@ -64,6 +64,8 @@ def list_forms(world: World) -> Iterator[Form]:
     yield from list_repository_forms()
     yield from list_pull_forms(world)
     yield Form("/r/shop/sql", {"branch": "master", "sql": "SELECT * FROM raw"}, "run_query", "shop")
+    check = {"branch": "master", "sql": "SELECT * FROM raw", "name": "rows", "expects": "rows > 0"}
+    yield Form("/r/shop/sql/save", {**check, "new_branch": "checks"}, "commit_files", "shop")
     yield Form(f"/r/shop/sql/{world.values['query_id']}/cancel", {}, "cancel_query", "shop")
     yield Form("/r/shop/settings/delete", {"name": "shop"}, "delete_repository", "shop")
 
@@ -196,6 +198,7 @@ def list_pull_forms(world: World) -> Iterator[Form]:
     yield Form(f"{here}/viewed", {**seen, "viewed": "1"}, "mark_viewed", pull)
     yield Form(f"{here}/viewed", seen, "unmark_viewed", pull)
     yield Form(f"{here}/review", {"verdict": "comment", "body": "Good."}, "review_pull", pull)
+    yield Form(f"{here}/checks/rerun", {"name": CHECK}, "rerun_check", pull, prepare=give_check)
     yield Form(f"{here}/edit", {"title": "Better"}, "update_pull", pull)
     yield Form(f"{here}/close", {}, "close_pull", pull)
     yield Form(f"{here}/reopen", {}, "reopen_pull", pull)
@@ -212,6 +215,12 @@ def list_pull_forms(world: World) -> Iterator[Form]:
     yield Form(f"/r/shop/pulls/{number + 1}/revert", {}, "revert_pull", f"shop#{number + 1}")
     yield Form(f"/r/shop/pulls/{number + 1}/delete-branch", {}, "delete_branch", "shop")
     yield Form(f"/r/shop/pulls/{number + 1}/restore-branch", {}, "restore_branch", "shop")
+
+
+def give_check() -> dict[str, Any]:
+    """Give the pull request a check behind the server's back, which has gone with the last look at its head."""
+    add_check(PullRequest.objects.filter(repository__name="shop").order_by("number")[0])
+    return {}
 
 
 def suggest_change() -> dict[str, Any]:

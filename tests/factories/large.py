@@ -192,6 +192,7 @@ class Large:
             "its schemas": f"{pull}/schema",
             "its data": f"{pull}/data",
             "its builds": f"{pull}/builds",
+            "its checks": f"{pull}/checks",
             "search": "/search?q=large",
             "search of many": "/search?q=change",
         }
@@ -212,6 +213,7 @@ class Large:
             "branches of a select": f"/r/{name}/branches/options?view=select&find=change",
             "branches to build on": f"{new_build}&fragment=branches&find=change",
             "branches to query": f"/r/{name}/sql?fragment=branches&find=change",
+            "branches to compare a query with": f"/r/{name}/sql?fragment=bases&find=change",
             "datasets to build": f"{new_build}&fragment=targets&q=s0",
             "plan of a build": f"{new_build}&downstream=1&target=/{name}/s00000",
             "progress of a build": f"/builds/{self.build.pk}?fragment=live",

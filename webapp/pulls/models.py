@@ -125,6 +125,35 @@ class PullDataset(models.Model):
         return not self.lands_reason
 
 
+class PullCheck(models.Model):
+    """A query that the head of a pull request keeps as a check, with its newest run on both branches."""
+
+    pull = models.ForeignKey(PullRequest, on_delete=models.CASCADE, related_name="query_checks", db_constraint=False)
+    name = models.CharField(max_length=250)
+    head_sha = models.CharField(max_length=40)
+    """The head whose file it is."""
+    expects = models.CharField(max_length=40, blank=True)
+    """As `webapp.sql.rules.checks` reads it; empty where the file does not say."""
+    sql = models.TextField()
+    names = models.JSONField(null=True)
+    """The tables that it names; None before somebody has looked."""
+    error = models.TextField(blank=True)
+    """Why it cannot be run; empty where it can."""
+    is_final = models.BooleanField(default=False)
+    """Whether only another text mends the error; any other may be gone once data or rights have moved."""
+    standing = models.CharField(max_length=10, choices=states.STANDING_CHOICES)
+    """Of its file beside the target's."""
+    query = models.ForeignKey("sql.Query", null=True, on_delete=models.SET_NULL, related_name="+", db_constraint=False)
+    """Its newest run; None where it is to be run, or cannot be."""
+
+    class Meta(TypedModelMeta):
+        constraints: ClassVar = [models.UniqueConstraint(fields=["pull", "name"], name="pull_check_once")]
+        ordering: ClassVar = ["name"]
+
+    def __str__(self) -> str:
+        return f"{self.pull_id}: {self.name}"
+
+
 class NamedComparison(models.Model):
     """One of the comparisons of a dataset of a pull request; each answers another question."""
 

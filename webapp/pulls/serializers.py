@@ -21,7 +21,7 @@ from webapp.comparisons.serializers.described import (
 )
 from webapp.core.inputs import ExactBody, Flag, NullIsAbsent, Text
 from webapp.core.serializers import NounSerializer, OptionalText, TextOrNull
-from webapp.pulls.models import Comment, Merge, PullDataset, PullRequest, QueuedMerge, Review
+from webapp.pulls.models import Comment, Merge, PullCheck, PullDataset, PullRequest, QueuedMerge, Review
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries import queue
 from webapp.pulls.queries.lists import list_sorted_by
@@ -34,6 +34,7 @@ from webapp.pulls.rules.checks import CheckResult
 from webapp.pulls.rules.labels import MOST_NAME, TONES
 from webapp.pulls.rules.reviewers import ReviewerState
 from webapp.pulls.rules.states import MergeState, PullState, QueueState
+from webapp.sql.serializers import QuerySerializer
 
 
 def words(choices: list[tuple[str, str]]) -> list[str]:
@@ -551,10 +552,46 @@ class PullCheckSerializer(NounSerializer):
     detail = serializers.CharField()
     url = serializers.SerializerMethodField()
     dataset = serializers.CharField(help_text="path of the dataset that it speaks of; empty where it speaks of all")
+    expects = serializers.SerializerMethodField(help_text="what a query is to give; null of any other check")
+    standing = serializers.SerializerMethodField(
+        help_text="of the file of a query beside the target's: same, added or changed; null of any other check"
+    )
+    query = serializers.SerializerMethodField(
+        help_text="the newest run of a query, on both branches; null where there is none that you may see"
+    )
 
     def get_url(self, check: CheckResult) -> str:
-        """Lead to the build that it speaks of, or to where the program that reported it says more."""
+        """Lead to the build or query that it speaks of, or to where the program that reported it says more."""
+        own = self._find(check)
+        if own is not None:
+            return f"{reverse('pull-checks', args=[own.pull.repository.name, own.pull.number])}#check-{own.pk}"
         return reverse("build", args=[check.build]) if check.build else check.url
+
+    def get_expects(self, check: CheckResult) -> str | None:
+        """Write what its file says."""
+        own = self._find(check)
+        return own.expects if own else None
+
+    def get_standing(self, check: CheckResult) -> str | None:
+        """Write how its file stands to the target's."""
+        own = self._find(check)
+        return own.standing if own else None
+
+    @extend_schema_field(QuerySerializer(allow_null=True))
+    def get_query(self, check: CheckResult) -> Any:
+        """Write what came of it for this reader."""
+        query = self.context.get("shown", {}).get(check.query_check)
+        return None if query is None else QuerySerializer(query).data
+
+    def _find(self, check: CheckResult) -> PullCheck | None:
+        found: PullCheck | None = self.context.get("checks", {}).get(check.query_check)
+        return found
+
+
+class CheckNameSerializer(ExactBody):
+    """Which check of a pull request, by its name."""
+
+    name = Text(max_length=250, help_text="such as checks/rows, of the file checks/rows.sql")
 
 
 class StartedBuildsSerializer(BuildSerializer):

@@ -19,3 +19,9 @@ def refresh(*, id: int, **_: Any) -> None:
 def advance_queue(*, repository: int, target: str, **_: Any) -> None:
     """Carry on the merge queue of a branch."""
     services.advance_by_id(repository_id=repository, target=target)
+
+
+@shared_task(name="webapp.pulls.tasks.run_checks", ignore_result=True)
+def run_checks(*, id: int, **_: Any) -> None:
+    """Start the checks of one pull request that are to be run."""
+    services.run_checks(pull_id=id)

@@ -136,7 +136,8 @@ class ProtectionForm(forms.Form):
         required=False,
         max_length=1000,
         label="Required checks",
-        help_text=f"Of {', '.join(CHECKS)} and those that programs report; separated by commas.",
+        help_text=f"Of {', '.join(CHECKS)}, those that programs report, and queries such as checks/rows;"
+        " separated by commas.",
     )
     resolved_threads = forms.BooleanField(
         required=False, label="Every thread on code or data is resolved before the merge"

@@ -4,6 +4,7 @@ Modules:
     models: queries that were run.
     rules: states of a query, and what a name in its text means.
     queries: which tables a query reads, and the rows of its result.
+    signals: what is said to the apps above when a query ends.
     services: queries started, run, cancelled and removed.
     pages: what each page shows.
     serializers: shapes of the REST API.

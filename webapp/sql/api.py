@@ -15,7 +15,13 @@ from webapp.core.openapi import refusals
 from webapp.core.pagination import paginate, read_limit
 from webapp.repositories import queries as repositories
 from webapp.sql import queries, services
-from webapp.sql.serializers import NewQuerySerializer, QueryRowsSerializer, QuerySerializer
+from webapp.sql.serializers import (
+    DifferentRowSerializer,
+    DifferentRowsSerializer,
+    NewQuerySerializer,
+    QueryRowsSerializer,
+    QuerySerializer,
+)
 
 if TYPE_CHECKING:
     from rest_framework.request import Request
@@ -24,6 +30,8 @@ if TYPE_CHECKING:
     from webapp.sql.models import Query
 
 DEFAULT_ROWS, MAX_ROWS = 100, 1000
+SIDES = ("branch", "base")
+PAGING = [OpenApiParameter("cursor", str), OpenApiParameter("limit", int, description="100; at most 1,000")]
 
 
 class QueryEndpoint(ApiView):
@@ -54,7 +62,7 @@ class QueriesView(QueryEndpoint):
         responses={202: QuerySerializer, **refusals(429)},
     )
     def post(self, _request: Request, repo: str) -> Response:
-        """Run SQL over a branch of data; poll `Location` until `state` is neither queued nor running.
+        """Run SQL over a branch of data, or over two; poll `Location` until `state` is neither queued nor running.
 
         Tables are datasets, by their path in double quotes, or by its last part where that is one dataset of the
         repository. One statement that reads is taken, of DuckDB's SQL.
@@ -91,26 +99,63 @@ class QueryRowsView(QueryEndpoint):
 
     @extend_schema(
         operation_id="getQueryRows",
-        parameters=[OpenApiParameter("cursor", str), OpenApiParameter("limit", int, description="100; at most 1,000")],
+        parameters=[*PAGING, OpenApiParameter("side", str, enum=SIDES, description="whose result; the branch's")],
         responses={200: QueryRowsSerializer, **refusals(409, 410)},
     )
     def get(self, request: Request, repo: str, query_id: int) -> Response:
-        """Return a page of the rows of a result."""
+        """Return a page of the rows of a result, of the branch or of its base."""
         query = self.find_query(repo, query_id)
-        text = request.GET.get("cursor", "")
-        start = read_count(text) if text else 0
-        if start is None:
-            message = "The cursor is not one of ours. Start from the first page."
-            raise BadRequest(message, code="bad_cursor")
-        limit = read_limit(request._request, default=DEFAULT_ROWS, most=MAX_ROWS)
-        rows = queries.read_rows(query, start=start, limit=limit)
+        side = request.GET.get("side", SIDES[0])
+        if side not in SIDES:
+            message = f"side is {' or '.join(SIDES)}."
+            raise BadRequest(message, code="bad_side")
+        start, limit = _read_place(request)
+        is_base = side == "base"
+        rows = queries.read_rows(query, start=start, limit=limit, on_base=is_base)
         services.note_rows(query=query, by=self.principal)
-        total = query.summary["rows"]
-        following = start + limit
+        summary = queries.get_summary(query, on_base=is_base)
         page = {
-            "columns": query.summary["columns"],
+            "columns": summary["columns"],
             "rows": rows,
-            "total": total,
-            "next": str(following) if following < total else None,
+            "total": summary["rows"],
+            "next": _turn(start + limit, summary["rows"]),
         }
         return Response(QueryRowsSerializer(page).data)
+
+
+class QueryDifferenceView(QueryEndpoint):
+    """GET `/repositories/{repo}/queries/{query_id}/difference`."""
+
+    @extend_schema(
+        operation_id="getQueryDifference",
+        parameters=PAGING,
+        responses={200: DifferentRowsSerializer, **refusals(409, 410)},
+    )
+    def get(self, request: Request, repo: str, query_id: int) -> Response:
+        """Return how the result differs from that on the base, with a page of the rows that do."""
+        query = self.find_query(repo, query_id)
+        start, limit = _read_place(request)
+        difference = queries.get_difference(query)
+        rows = queries.read_difference(query, start=start, limit=limit)
+        services.note_rows(query=query, by=self.principal)
+        page = {
+            **difference,
+            "rows": DifferentRowSerializer(rows, many=True).data,
+            "next": _turn(start + limit, difference["lines"]),
+        }
+        return Response(DifferentRowsSerializer(page).data)
+
+
+def _read_place(request: Request) -> tuple[int, int]:
+    """Return at which row a page starts, and how many it has."""
+    text = request.GET.get("cursor", "")
+    start = read_count(text) if text else 0
+    if start is None:
+        message = "The cursor is not one of ours. Start from the first page."
+        raise BadRequest(message, code="bad_cursor")
+    return start, read_limit(request._request, default=DEFAULT_ROWS, most=MAX_ROWS)
+
+
+def _turn(following: int, total: int) -> str | None:
+    """Return the cursor of the next page; None behind the last."""
+    return str(following) if following < total else None

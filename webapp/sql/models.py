@@ -37,15 +37,21 @@ class Query(models.Model):
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+", db_constraint=False
     )
     branch = models.CharField(max_length=200)
+    base = models.CharField(max_length=200, blank=True, db_default="")
+    """The branch with whose result its own is compared; empty where it is not."""
+    check_name = models.CharField(max_length=250, blank=True, db_default="")
+    """Of the check for which it runs; empty where somebody ran it by hand."""
     sql = models.TextField()
     tables = models.JSONField(default=list)
     """What it reads: the `names` in its text, the `path`, `branch` and `transaction` that they mean, the `masked` columns.
 
     Kept as they were, so that who may see the result is known whatever becomes of the datasets.
     """
+    base_tables = models.JSONField(default=list, db_default=[])
+    """The same tables as they are on the base; of one without data there the `transaction` is empty."""
     state = StateField(max_length=10, default=QueryState.QUEUED)
     summary = models.JSONField(default=dict)
-    """Of a result: `columns`, `rows`, `bytes`, `is_cut`, `rows_read`, `seconds`."""
+    """Of a result: `columns`, `rows`, `bytes`, `is_cut`, `rows_read`, `seconds`; with a base, `base` and `difference`."""
     error = models.TextField(blank=True)
     code = models.CharField(max_length=30, blank=True)
     """Why it failed, for programs."""
@@ -76,4 +82,4 @@ class Query(models.Model):
     @property
     def paths(self) -> list[str]:
         """The datasets that it reads."""
-        return [table["path"] for table in self.tables]
+        return sorted({table["path"] for table in (*self.tables, *self.base_tables)})

@@ -7,4 +7,5 @@ Face:
 Inside:
     tables: the live rows of pinned tables as views, beside which a database is locked.
     result: the rows of a result, stored up to a limit.
+    difference: what differs between two stored results.
 """

@@ -53,7 +53,8 @@ def view_table(connection: duckdb.DuckDBPyConnection, table: QueryTable, *, numb
     seen = [column for column in columns if column.field.name.casefold() not in table.masked]
     # What is hidden is no part of the view, so that no expression can tell what it is; rows are counted by any column.
     names = ", ".join(_write_column(column, is_hidden=column not in seen) for column in columns)
-    rows = f"SELECT {names} FROM ({scanner.live_rows(files, seen or columns[:1], dead=dead)}) live"
+    live = scanner.live_rows(files, seen or columns[:1], dead=dead)
+    rows = f"SELECT {names} FROM ({live}) live{' WHERE false' if table.is_empty else ''}"
     _name(connection, rows, table.names)
     return ViewedTable(tuple(_list_paths(scanner, files)), sum(file.data.records for file in files))
 

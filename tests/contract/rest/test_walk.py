@@ -205,6 +205,7 @@ def walk_history(stack: Stack) -> None:
 
 def walk_pull(stack: Stack) -> int:
     pulls = "/repositories/shop/pulls"
+    stack.commit({"checks/orders.sql": "-- expect: rows > 0\nSELECT * FROM orders"}, branch=BRANCH)
     made = stack.call("POST", pulls, json={"title": "Thrice", "source": BRANCH}, expect=201)
     here = f"{pulls}/{made['number']}"
     stack.call("GET", f"{pulls}?state=open")
@@ -223,6 +224,7 @@ def walk_pull(stack: Stack) -> int:
     rows = wait_for_rows(stack, f"{here}/datasets")
     for part in ("commits", "files", "checks"):
         stack.call("GET", f"{here}/{part}")
+    stack.call("POST", f"{here}/checks", json={"name": "checks/orders"}, expect=202)
     dataset = f"{here}/datasets/{rows['id']}"
     for part in (
         "schema",
@@ -308,6 +310,10 @@ def walk_queries(stack: Stack) -> None:
     page = stack.call("GET", f"{query}/rows?limit=2")
     assert (page["rows"], page["total"], page["next"]) == ([[1, 10], [2, 20]], 3, "2")
     stack.call("POST", f"{query}/cancel", expect=202)
+    both = {"sql": "SELECT count(*) AS n FROM orders", "branch": BRANCH, "base": "master"}
+    compared = f"{here}/{stack.call('POST', here, json=both, expect=202)['id']}"
+    wait_until(lambda: stack.call("GET", compared)["state"] == "ready", seconds=30)
+    assert stack.call("GET", f"{compared}/difference")["state"] == "equal"
     stack.call("GET", here)
 
 

@@ -81,6 +81,7 @@ NOT_MEASURED = {
     "/api/v1/jobs/{job_id}/log": "reads the end of a file",
     "/api/v1/repositories/{repo}/contents/": "measured with a branch",
     "/api/v1/repositories/{repo}/protections/{branch}": "one row of the list that is measured",
+    "/api/v1/repositories/{repo}/queries/{query_id}/difference": "reads stored rows",
     "/api/v1/repositories/{repo}/queries/{query_id}/rows": "reads stored rows",
     "/api/v1/repositories/{repo}/webhooks/{number}": "one row of the list that is measured",
     "/api/v1/repositories/{repo}/webhooks/{number}/deliveries": "keeps the newest alone",

@@ -33,7 +33,7 @@ from webapp.core.numbers import read_count
 from webapp.core.openapi import describe_filters, refusals
 from webapp.core.pagination import paginate
 from webapp.pulls import serializers, services
-from webapp.pulls.queries import named, queue, threads, timeline
+from webapp.pulls.queries import checked, named, queue, threads, timeline
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.lists import PullFilter, list_pulls, list_sorted_by
 from webapp.pulls.queries.pending import get_pending, list_pending
@@ -41,6 +41,7 @@ from webapp.pulls.queries.places import PlaceReader
 from webapp.pulls.queries.reviewers import list_reviewers
 from webapp.pulls.queries.three_ways import read_three_ways
 from webapp.pulls.queries.verdicts import list_verdicts
+from webapp.pulls.rules.checks import judge_query
 from webapp.repositories import queries as repositories
 from webapp.repositories.serializers import CommitSerializer, FileDiffSerializer
 
@@ -182,9 +183,31 @@ class PullChecks(PullEndpoint):
 
     @extend_schema(operation_id="listPullChecks", responses=serializers.PullCheckSerializer(many=True))
     def get(self, request: Request, repo: str, number: int) -> Response:
-        """List what machines say of the head."""
-        checks = queries.list_checks(self.find(repo, number))
-        return Response(paginate(request._request, checks, serializers.PullCheckSerializer))
+        """List what machines say of the head; a query of its own with its newest run, where you may see what it read."""
+        pull = self.find(repo, number)
+        results = queries.list_checks(pull)
+
+        def look_up(_page: list[Any]) -> dict[str, Any]:
+            found = {check.pk: check for check in checked.list_query_checks(pull)}
+            shown = {number: checked.find_shown_run(self.principal, check) for number, check in found.items()}
+            return {"checks": found, "shown": shown}
+
+        return Response(paginate(request._request, results, serializers.PullCheckSerializer, look_up=look_up))
+
+    @extend_schema(
+        operation_id="rerunPullCheck",
+        request=serializers.CheckNameSerializer,
+        responses={202: serializers.PullCheckSerializer, **refusals(409)},
+    )
+    def post(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002 - DRF's signature
+        """Run a check once more that is a query of the head; it runs by itself after each push."""
+        pull = self.find(repo, number)
+        name = read_input(serializers.CheckNameSerializer, self.body)["name"]
+        services.rerun_check(pull=pull, name=name, by=self.principal)
+        check = checked.get_query_check(pull, name)
+        context = {"checks": {check.pk: check}, "shown": {}}
+        result = judge_query(checked.read_fact(check))
+        return Response(serializers.PullCheckSerializer(result, context=context).data, status=202)
 
 
 class PullTimeline(PullEndpoint):

@@ -1,6 +1,7 @@
 """What the pages of pull requests show.
 
 Modules:
+    checks: the Checks tab.
     listing: lists of pull requests, and the page that opens one.
     lines: pull requests as lines of such a list.
     head: what stands above every tab.

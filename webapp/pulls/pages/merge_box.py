@@ -326,7 +326,7 @@ def _find_fix(loaded: Loaded, head: PullHead, code: str) -> dict[str, Any]:
     if code == "threads_unresolved":
         return {"fix": "See the first", "fix_url": _find_thread_url(loaded)}
     if code == "check_failed":
-        return {"fix": "See the checks", "fix_url": "#checks"}
+        return {"fix": "See the checks", "fix_url": f"{loaded.url}/checks"}
     return {}
 
 

@@ -8,6 +8,7 @@ Modules:
     labels: labels of a repository.
     owners: who owns what is changed.
     reviewers: who reviewed, who is asked to, and who could be.
+    checked: queries of the head, and how each stands.
     approvers: whose approval does not count, and why.
     sides: what a dataset's head side is compared with.
     starts: what that head side stands on.

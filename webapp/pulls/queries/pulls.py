@@ -28,6 +28,7 @@ from webapp.core.errors import Conflict, NotFound
 from webapp.datasets import queries as datasets
 from webapp.pulls.models import Merge, NamedComparison, PullDataset, PullRequest, QueuedMerge, Review, SpecRecord
 from webapp.pulls.queries.approvers import list_ineligible
+from webapp.pulls.queries.checked import list_query_checks, read_fact
 from webapp.pulls.queries.named import find_shown
 from webapp.pulls.queries.owners import find_owners, list_owned_changes
 from webapp.pulls.queries.threads import list_open_threads
@@ -38,7 +39,7 @@ from webapp.pulls.rules.datasets import find_downstream
 from webapp.pulls.rules.states import MergeState, PullState
 from webapp.repositories import permissions as repository_permissions
 from webapp.repositories import queries as repositories
-from webapp.repositories.rules.checks import COLOURS, GREEN, MERGE_RESULT, find_check
+from webapp.repositories.rules.checks import COLOURS, GREEN, MERGE_RESULT, find_check, is_query
 from webapp.repositories.rules.states import PublicationState
 
 if TYPE_CHECKING:
@@ -380,7 +381,7 @@ def find_base(pull: PullRequest) -> str:
 
 
 def list_checks(pull: PullRequest) -> list[CheckResult]:
-    """List what machines say of the head: JobSpecs published, branch built, its data made by the newest code, reports.
+    """List what machines say of the head: JobSpecs published, branch built, its data current, its queries, reports.
 
     Ours are always there while it is open: what there is nothing to do for is green, or a rule that requires it would
     block for good. Of one that is over they go with its branch.
@@ -391,12 +392,14 @@ def list_checks(pull: PullRequest) -> list[CheckResult]:
         return reported
     publication_state = _judge_publication(pull, publication)
     rows = list(pull.datasets.all())
+    own = [checks.judge_query(read_fact(check)) for check in list_query_checks(pull)]
     is_published = publication_state == PublicationState.PUBLISHED
     return [
         checks.judge_jobspecs(publication_state, publication.jobspecs if publication else 0),
         _check_build(pull, rows, is_published=is_published),
         _check_data(rows, is_published=is_published),
         *_check_merge_result(pull),
+        *own,
         *reported,
     ]
 
@@ -482,6 +485,8 @@ def list_failed_checks(pull: PullRequest) -> dict[str, str]:
 
 
 def _explain_missing(pull: PullRequest, name: str) -> str:
+    if is_query(name):
+        return checks.explain_missing_file(name, pull.head_sha)
     return checks.explain_silence(pull.head_sha) if repositories.is_ever_reported(pull.repository, name) else ""
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import assert_never
 
 from webapp.builds.rules.states import BuildState
 from webapp.core.words import counted
 from webapp.pulls.rules.states import QUEUE_GOES_ON, QueueState
 from webapp.repositories.rules.checks import BUILD, DATA_CURRENT, GREEN, JOBSPECS, MERGE_RESULT, RED, TONES, WAITING
 from webapp.repositories.rules.states import PublicationState
+from webapp.sql.rules.checks import CheckVerdict
+from webapp.sql.rules.states import QueryState
 
 _UNPUBLISHED = "the JobSpecs are not published"
 _PUBLICATIONS: Mapping[str, str] = {PublicationState.PUBLISHED: GREEN, PublicationState.FAILED: RED}
@@ -30,6 +33,8 @@ class CheckResult:
     """Path of the dataset that it speaks of; empty where it speaks of all."""
     build: int | None = None
     """The build that it speaks of."""
+    query_check: int | None = None
+    """The id of the check of the pull request, where a query of the repository says it."""
 
     @property
     def tone(self) -> str:
@@ -43,6 +48,24 @@ class CheckResult:
 
 
 _PROVEN = frozenset({QueueState.GREEN, QueueState.LANDING})
+
+
+@dataclass(frozen=True)
+class QueryFact:
+    """A query that the repository keeps as a check, as the head has it."""
+
+    id: int
+    name: str
+    expects: str
+    error: str
+    """Why it cannot be run; empty where it can."""
+    is_of_head: bool
+    run: QueryState | None
+    """How far it is; None before it is started."""
+    verdict: CheckVerdict | None
+    """Of its result."""
+
+
 NOT_BUILT = CheckResult(BUILD, WAITING, "not built yet")
 
 
@@ -106,9 +129,42 @@ def judge_merge_result(behind: int, target: str, *, head: str | None, tested: Re
     return CheckResult(MERGE_RESULT, WAITING, moved)
 
 
+def judge_query(check: QueryFact) -> CheckResult:
+    """Say how a query of the repository stands, in words that tell nothing of the rows that it reads."""
+    if not check.is_of_head:
+        return CheckResult(check.name, WAITING, "the head is new: not run yet", query_check=check.id)
+    if check.error:
+        return CheckResult(check.name, RED, check.error, query_check=check.id)
+    state, detail = _judge_run(check)
+    return CheckResult(check.name, state, detail, query_check=check.id)
+
+
+def _judge_run(check: QueryFact) -> tuple[str, str]:
+    match check.run:
+        case None:
+            return WAITING, "not run yet"
+        case QueryState.QUEUED | QueryState.RUNNING:
+            return WAITING, check.run.label.lower()
+        case QueryState.FAILED:
+            return RED, "it could not be run"
+        case QueryState.CANCELLED:
+            return RED, "somebody stopped it"
+        case QueryState.READY:
+            is_met = check.verdict is not None and check.verdict.state == GREEN
+            words = f"expects {check.expects}"
+            return (GREEN, words) if is_met else (RED, f"{words}, which its result is not")
+        case _:
+            assert_never(check.run)
+
+
 def explain_failed(results: Iterable[CheckResult]) -> str:
     """Return what the results of one check say that are not green."""
     return "; ".join(result.statement for result in results)
+
+
+def explain_missing_file(name: str, sha: str) -> str:
+    """Return why a query is not green that the head does not have."""
+    return f"{sha[:7]} has no file {name}.sql"
 
 
 def explain_silence(sha: str) -> str:

@@ -66,6 +66,14 @@ METHOD_CHOICES = [(MERGE_METHOD, "Merge commit"), (SQUASH, "Squash into one comm
 REBUILD_CHOICES = [(MODIFIED, "What was modified"), (AFFECTED, "Also what is downstream")]
 
 
+SAME_FILE, NEW_FILE, OTHER_FILE = "same", "added", "changed"
+STANDING_CHOICES = [
+    (SAME_FILE, "The target has the same file"),
+    (NEW_FILE, "The target has no such file"),
+    (OTHER_FILE, "The target's file says something else"),
+]
+
+
 class MergeState(State):
     """Where a merge stands."""
 

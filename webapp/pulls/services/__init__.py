@@ -2,6 +2,7 @@
 
 Modules:
     pulls: their life: open, edit, close, review, follow what moves.
+    checks: queries of the head, run on both branches.
     attaching: the comparisons that their datasets show.
     sides: builds of both sides.
     remarks: threads of comments, and marks of what was viewed.
@@ -20,6 +21,7 @@ Modules:
 """
 
 from webapp.pulls.services.attaching import cancel_pull_comparison
+from webapp.pulls.services.checks import rerun_check, run_checks
 from webapp.pulls.services.labels import assign_pull, label_pull, remove_label, set_label
 from webapp.pulls.services.merging import merge_pull, resume_merge, retry_rebuild, sweep_merges
 from webapp.pulls.services.pending import add_pending, delete_pending, discard_review, edit_pending
@@ -69,11 +71,13 @@ __all__ = [
     "refresh_pull",
     "remove_label",
     "reopen_pull",
+    "rerun_check",
     "resolve_comment",
     "restore_source",
     "resume_merge",
     "retry_rebuild",
     "revert_pull",
+    "run_checks",
     "set_label",
     "sweep_merges",
     "unask_reviewers",

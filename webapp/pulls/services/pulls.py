@@ -28,6 +28,7 @@ from webapp.pulls.rules.landing import Branches, explain_landing
 from webapp.pulls.rules.sides import REVIEW_PREFIX
 from webapp.pulls.rules.states import PullState
 from webapp.pulls.services.attaching import attach_comparisons
+from webapp.pulls.services.checks import follow_checks
 from webapp.pulls.services.pending import publish_pending
 from webapp.pulls.services.remarks import announce_pull, check_body, record_event, record_pull_act
 from webapp.pulls.services.reviewers import ask_owners
@@ -385,6 +386,7 @@ def refresh_pull(*, pull: PullRequest) -> None:
     ):
         pull.followed_sha = pull.head_sha
         PullRequest.objects.filter(pk=pull.pk, head_sha=pull.head_sha).update(followed_sha=pull.head_sha)
+    follow_checks(pull)
     _void_approvals(pull)
     ask_owners(pull=pull)
     signals.standing_moved.send(sender=PullRequest, pull=pull)

@@ -14,11 +14,14 @@ from webapp.pulls.models import PullRequest, SpecRecord, TimelineEvent
 from webapp.pulls.rules.sides import read_review_branch
 from webapp.pulls.rules.states import PullState
 from webapp.pulls.services import merging, pulls, queueing
+from webapp.pulls.services.checks import list_pulls_of
 from webapp.pulls.services.remarks import record_event
+from webapp.pulls.signals import standing_moved
 from webapp.repositories.models import Publication, Repository
 from webapp.repositories.rules import webhooks
 from webapp.repositories.rules.states import PublicationState
 from webapp.repositories.services import announce_event
+from webapp.sql.models import Query
 
 _SHOWING = Prepared(
     lambda branch, dataset: (
@@ -102,6 +105,12 @@ def follow_build(*, build: Build, **_: Any) -> None:
     for pull in PullRequest.objects.filter(repository=build.repository_id, source=build.branch, state=PullState.OPEN):
         pulls.record_build(pull=pull, build=build)
         pulls.ring_refresh(pull_id=pull.pk)
+
+
+def follow_query(*, query: Query, **_: Any) -> None:
+    """Look again at the pull requests of which a query that has ended is a check."""
+    for pull in list_pulls_of(query):
+        standing_moved.send(sender=PullRequest, pull=pull)
 
 
 def follow_retry(*, build: Build, again: Build, **_: Any) -> None:

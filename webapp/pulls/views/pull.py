@@ -32,12 +32,13 @@ from webapp.pulls.forms import (
     UpdateForm,
     VerdictForm,
 )
-from webapp.pulls.pages import code, conversation, listing
+from webapp.pulls.pages import checks, code, conversation, listing
 from webapp.pulls.pages.preview import read_preview
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries import threads
 from webapp.pulls.queries.pending import get_pending
 from webapp.pulls.queries.reviewers import is_group
+from webapp.sql.services import note_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -130,6 +131,15 @@ def show_code(request: HttpRequest, repo: str, number: int) -> HttpResponse:
 def show_builds(request: HttpRequest, repo: str, number: int) -> HttpResponse:
     """Show the builds of the source branch, and of the merge."""
     return pages.render(request, "pulls/pull-builds.html", code.read_builds(signed_in(request), repo, number))
+
+
+@require_safe
+def show_checks(request: HttpRequest, repo: str, number: int) -> HttpResponse:
+    """Show what machines say of the head, and what came of its queries."""
+    page = checks.read_checks(signed_in(request), repo, number)
+    for query in page.list_read():
+        note_rows(query=query, by=signed_in(request))
+    return pages.render(request, "pulls/pull-checks.html", page)
 
 
 # ---- forms ---------------------------------------------------------------------------------------------------------
@@ -474,6 +484,13 @@ def close(_request: HttpRequest, pull: PullRequest, by: Principal) -> str:
 def reopen(_request: HttpRequest, pull: PullRequest, by: Principal) -> str:
     """Open again."""
     services.reopen_pull(pull=pull, by=by)
+    return ""
+
+
+@_form("/checks")
+def rerun_check(request: HttpRequest, pull: PullRequest, by: Principal) -> str:
+    """Run a query of the head once more."""
+    services.rerun_check(pull=pull, name=request.POST.get("name", ""), by=by)
     return ""
 
 

@@ -1,4 +1,4 @@
-"""The checks that a protection may require: ours, and those that programs of others report of commits."""
+"""The checks that a protection may require: ours, queries of the repository, and what programs of others report."""
 
 from __future__ import annotations
 
@@ -19,6 +19,15 @@ COLOURS = {PENDING: WAITING, SUCCESS: GREEN, FAILURE: RED, ERROR: RED}
 """What a reported result is among the checks of a pull request."""
 TONES = {GREEN: "ok", RED: "bad", WAITING: "wait"}
 """The sign and colour that show it."""
+
+
+QUERIES = "checks/"
+"""With this the names of those checks begin that are queries of the repository: files, without their ending."""
+
+
+def is_query(name: str) -> bool:
+    """Return whether a check of this name is a query of the repository."""
+    return name.startswith(QUERIES)
 
 
 def find_check(name: str) -> str | None:

@@ -12,8 +12,9 @@ from webapp.core.errors import InvalidInput, NotFound
 from webapp.core.names import check_branch_name, check_is_no_ref
 from webapp.repositories import permissions
 from webapp.repositories.models import Protection
+from webapp.repositories.queries.code import find_kind
 from webapp.repositories.queries.statuses import is_ever_reported
-from webapp.repositories.rules.checks import CHECKS, find_check
+from webapp.repositories.rules.checks import CHECKS, QUERIES, find_check, is_query
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,7 +46,7 @@ def set_protection(
         message = f"The number of approvals is between 0 and {MAX_APPROVALS}."
         raise InvalidInput(message, code="approvals", errors={"approvals": [message]})
     rules = [_path_rule(rule) for rule in paths]
-    required = _read_checks(repository, checks)
+    required = _read_checks(repository, checks, branch=branch)
     chosen = _find_groups([*groups, *(rule["group"] for rule in rules)])
     with transaction.atomic():
         existing = permissions.find_protection(repository, branch)
@@ -99,17 +100,28 @@ def _path_rule(rule: Mapping[str, Any]) -> dict[str, Any]:
     return {"pattern": pattern, "group": group, "approvals": approvals}
 
 
-def _read_checks(repository: Repository, names: Sequence[str]) -> list[str]:
+def _read_checks(repository: Repository, names: Sequence[str], *, branch: str) -> list[str]:
     """Return the checks as they are called; one that nothing ever gives would block every merge for good."""
     called = {name: find_check(name) or name.strip() for name in names}
-    unknown = [name for name in called.values() if name not in CHECKS and not is_ever_reported(repository, name)]
+    unknown = [name for name in called.values() if not _is_given(repository, name, branch=branch)]
     if unknown:
         message = (
-            f"There is no check {', '.join(unknown)}. A protection may require {', '.join(CHECKS)}, and what a program"
-            " has reported of a commit of the repository."
+            f"There is no check {', '.join(unknown)}. A protection may require {', '.join(CHECKS)}, what a program"
+            f" has reported of a commit of the repository, and a query of {branch}, such as {QUERIES}rows for"
+            f" {QUERIES}rows.sql."
         )
         raise InvalidInput(message, code="unknown_check", errors={"checks": [message]})
     return list(dict.fromkeys(called.values()))
+
+
+def _is_given(repository: Repository, name: str, *, branch: str) -> bool:
+    """Return whether there is a check of this name; a query is, once the branch or the default one has its file."""
+    if name in CHECKS:
+        return True
+    if not is_query(name):
+        return is_ever_reported(repository, name)
+    heads = [repository.git.find_head(place) for place in dict.fromkeys((branch, repository.default_branch))]
+    return any(head is not None and find_kind(repository, head, f"{name}.sql") is not None for head in heads)
 
 
 def _find_groups(names: Sequence[str]) -> dict[str, Group]:

@@ -12,7 +12,7 @@ from webapp.core.errors import Conflict, InvalidInput
 from webapp.core.names import split_dataset_path
 from webapp.repositories import permissions, queries, signals
 from webapp.repositories.models import CommitStatus
-from webapp.repositories.rules.checks import CHECKS, find_check
+from webapp.repositories.rules.checks import CHECKS, QUERIES, find_check, is_query
 
 if TYPE_CHECKING:
     from webapp.core.principals import Principal
@@ -44,8 +44,11 @@ def report_status(
     """
     permissions.check_write(by, repository)
     commit = queries.get_commit(repository, sha)
-    if find_check(name):
-        message = f"{', '.join(CHECKS)} are Tributary's own checks. Report under another name."
+    if find_check(name) or is_query(name.strip()):
+        message = (
+            f"{', '.join(CHECKS)} are Tributary's own checks, and names that begin with {QUERIES} are those of queries"
+            " of the repository. Report under another name."
+        )
         raise InvalidInput(message, code="reserved_name", errors={"name": [message]})
     if dataset:
         split_dataset_path(dataset)
