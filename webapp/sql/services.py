@@ -39,7 +39,7 @@ from webapp.runtime.hosts import find_hosts
 from webapp.runtime.room import wait_for_room
 from webapp.sql import queries
 from webapp.sql.models import Query, QueryRows
-from webapp.sql.rules.checks import FOLDER, SUFFIX, CheckFileError, read_check, read_expectation
+from webapp.sql.rules.checks import FOLDER, SUFFIX, CheckFileError, read_check, read_expectation, write_check
 from webapp.sql.rules.states import QueryState
 from webapp.sql.signals import query_finished
 
@@ -127,7 +127,7 @@ def save_check(
         message = "A check is called by at most 100 letters, digits, _ and -."
         raise InvalidInput(message, code="bad_name", errors={"name": [message]})
     try:
-        text = f"-- expect: {read_expectation(expects)}\n{sql.strip()}\n"
+        text = write_check(sql, read_expectation(expects))
         read_check(text)
     except CheckFileError as error:
         raise InvalidInput(str(error), code=error.code, errors={"expects": [str(error)]}) from error

@@ -106,6 +106,14 @@ def read_check(text: str) -> CheckExpectation:
     raise CheckFileError("no_query", len(text.splitlines()) or 1, "There is no query below what it expects.")
 
 
+def write_check(sql: str, expectation: CheckExpectation) -> str:
+    """Return the file of a check; what the text said before of what it expects goes."""
+    lines = sql.strip().splitlines()
+    begin = next((place for place, line in enumerate(lines) if not line.strip().startswith("--")), len(lines))
+    above = [line for line in lines[:begin] if not _HEADER.fullmatch(line.strip())]
+    return "\n".join([f"-- expect: {expectation}", *above, *lines[begin:]]) + "\n"
+
+
 def name_check(path: str) -> str:
     """Return what a file is called among the checks: its path without the ending."""
     return path.removesuffix(SUFFIX)
