@@ -1,4 +1,5 @@
 // <code-editor data-language="python" label="File content"><textarea name="content">…</textarea></code-editor>
+// data-mark="7" data-ours data-theirs: how long marks of conflicts are, and the names of both sides.
 // The textarea stays the form field, so the page posts as any form does and works without the script.
 import { EditorState } from '@codemirror/state';
 import {
@@ -18,6 +19,7 @@ import { yaml } from '@codemirror/lang-yaml';
 import { json } from '@codemirror/lang-json';
 import { tags } from '@lezer/highlight';
 import { completeDatasets } from './completion.js';
+import { chooseConflicts } from './conflicts.js';
 import './csv.js';
 
 const LANGUAGES = { python, sql, yaml, json };
@@ -75,6 +77,8 @@ customElements.define('code-editor', class extends HTMLElement {
       const sources = [completeTransforms, completeDatasets(this.dataset.branch)];
       support.push(...sources.map((autocomplete) => support[0].language.data.of({ autocomplete })));
     }
+    const { mark, ours, theirs } = this.dataset;
+    if (mark) support.push(chooseConflicts(Number(mark), { ours, theirs }));
     this.view = new EditorView({
       root: shadow,
       parent: shadow,

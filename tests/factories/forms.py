@@ -206,6 +206,7 @@ def list_pull_forms(world: World) -> Iterator[Form]:
     opened = {"title": "Another"}
     yield Form("/r/shop/pulls/new", opened, "open_pull", f"shop#{number + 1}", query="?source=other&target=master")
     yield Form(f"{here}/update", {}, "commit_files", "shop", prepare=move_master)
+    yield Form(f"{here}/conflicts", {}, "commit_files", "shop", prepare=make_conflict)
     merge = {"method": "merge", "rebuild": "modified"}
     queue, leave = (f"/r/shop/pulls/{number + 1}/{act}" for act in ("queue", "leave-queue"))
     yield Form(queue, merge, "queue_merge", f"shop#{number + 1}", prepare=publish_other)
@@ -237,12 +238,20 @@ def suggest_change() -> dict[str, Any]:
 
 def move_master() -> dict[str, Any]:
     """Give master a commit behind the server's back: no entry tells of it."""
+    return {"expected_target": write_file("master", "moved.md")}
+
+
+def make_conflict() -> dict[str, Any]:
+    """Give both branches another version of a file."""
+    heads = {name: write_file(branch, "both.md") for name, branch in (("target", "master"), ("head", "fix"))}
+    return {"path-1": "both.md", "take-1": "ours", **{f"expected_{name}": sha for name, sha in heads.items()}}
+
+
+def write_file(branch: str, path: str) -> str:
     git = Repository.objects.get(name="shop").git
-    change = Change(path="moved.md", content=token_hex().encode())
-    git.commit_changes(
-        branch="master", message="Go on\n", changes=[change], author=Person(name="m", email="m@example.org")
-    )
-    return {}
+    change = Change(path=path, content=token_hex().encode())
+    author = Person(name="m", email="m@example.org")
+    return git.commit_changes(branch=branch, message="Go on\n", changes=[change], author=author).sha
 
 
 def publish_other() -> dict[str, Any]:

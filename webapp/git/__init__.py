@@ -4,6 +4,7 @@ Modules:
     repository: one bare repository; nothing else calls Git on its objects.
     values: plain values that it hands out.
     diff: code differences: files, hunks and lines.
+    conflicts: files that a merge leaves open, and how they are settled.
     paths: which file names may be written.
     http_backend: clone, fetch and push.
     identity: whose copy a repository is, and how new.

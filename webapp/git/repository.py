@@ -7,14 +7,19 @@ import resource
 import shutil
 import subprocess
 import time
-from contextlib import contextmanager, suppress
+from collections import defaultdict
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from functools import lru_cache
+from itertools import islice, takewhile
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
 
 import pygit2
 from pygit2.enums import ConfigLevel, DeltaStatus, DiffFind, DiffOption, FileMode, ObjectType, SortMode
 
+from webapp.git.conflicts import GIT_MARK, ConflictedFile, Marks, Resolution, Version, cut_ends, read_marked, settle
 from webapp.git.diff import (
     MAX_COLOUR_BYTES,
     ChangedFile,
@@ -80,6 +85,8 @@ MERGE_SECONDS = 60
 FSCK_SECONDS = 1800
 # Longer than it takes to be sure that a lock is a dead writer's.
 LOCK_SECONDS = UNCHANGED_SECONDS + 1.5
+# A file of which both sides have changed lines is shown, to choose of them, up to this size.
+MAX_SETTLED_BYTES = 1_000_000
 # A page shows the last commit of each entry of a folder; beyond this many commits it shows none.
 LAST_COMMIT_DEPTH = 3000
 
@@ -107,8 +114,13 @@ _KINDS: Mapping[int, EntryKind] = {
     FileMode.TREE: "folder",
 }
 _LOCK = re.compile(r"(?:failed to lock file|Unable to create) '([^']*\.lock)'")
+_FILE_MODES = frozenset({FileMode.BLOB, FileMode.BLOB_EXECUTABLE})
 _SHA = re.compile(r"[0-9a-f]{40}\Z")
 _SHORT_SHA = re.compile(r"[0-9a-f]{7,40}\Z")
+
+
+Stages = dict[int, Version]
+"""What a conflict consists of: of the base (1), of the target (2) and of the source (3)."""
 
 
 def is_full_sha(text: str) -> bool:
@@ -580,28 +592,91 @@ class GitRepository:
             # Git refuses to merge unrelated histories; a pull request says so like any conflict.
             return MergePreview(clean=False, conflicts=("(the two histories have no commit in common)",))
         try:
+            tree, stages = self._merge_trees(source=source, target=target)
+        except TooBig:
+            return MergePreview(clean=False, conflicts=("(both change files that are too large to be merged)",))
+        paths = tuple(stages) or tuple(self._find_marked(tree, target=target, source=source))
+        return MergePreview(clean=not paths, conflicts=paths, tree=tree)
+
+    def _merge_trees(self, *, source: str, target: str, mark: int = GIT_MARK) -> tuple[str, dict[str, Stages]]:
+        """Merge two commits; return the tree, and what the base (1), the target (2) and the source (3) have of conflicts."""
+        with NamedTemporaryFile(prefix="tributary-attributes-") if mark != GIT_MARK else nullcontext() as attributes:
+            if attributes is not None:
+                attributes.write(f"* conflict-marker-size={mark}\n".encode())
+                attributes.flush()
             result = self._git(
+                "-c",
+                f"core.attributesFile={attributes.name if attributes is not None else '/dev/null'}",
                 "merge-tree",
                 "--write-tree",
-                "--name-only",
                 "-z",
                 "--end-of-options",
                 str(self._commit(target).id),
                 str(self._commit(source).id),
                 accept=(0, 1),
             )
-        except TooBig:
-            return MergePreview(clean=False, conflicts=("(both change files that are too large to be merged)",))
         tree, *rest = result.stdout.split(b"\0")
-        if result.returncode == 0:
-            marked = tuple(self._find_marked(tree.decode(), target=target, source=source))
-            return MergePreview(clean=not marked, conflicts=marked, tree=tree.decode())
-        paths = []
-        for item in rest:
-            if not item:
-                break
-            paths.append(item.decode("utf-8", "replace"))
-        return MergePreview(clean=False, conflicts=tuple(dict.fromkeys(paths)), tree=tree.decode())
+        return tree.decode(), _read_stages(rest) if result.returncode else {}
+
+    def read_conflicts(self, *, source: str, target: str) -> list[ConflictedFile]:
+        """Return the files that keep two commits from being merged; what the target has is ours, of the source theirs.
+
+        Raises:
+            MergeConflict: none of it can be settled by choosing what files are to be; it says what keeps them apart.
+
+        """
+        state = self.merge_state(source=source, target=target)
+        # Of a name that is no text nobody can say which file is meant.
+        if state.conflicts and (not state.tree or any("\ufffd" in path for path in state.conflicts)):
+            raise MergeConflict(state.conflicts)
+        _tree, stages = self._merge_trees(source=source, target=target)
+        marked = {path: self._find_sides(path, target=target, source=source) for path in state.conflicts}
+        sides: dict[str, Stages] = {path: stages.get(path) or marked[path] for path in state.conflicts}
+        readable = {path: versions for path, versions in stages.items() if self._is_readable(versions)}
+        texts = [self._read_version(version) for versions in readable.values() for version in versions.values()]
+        marks = Marks.fit(texts, ours=target, theirs=source)
+        tree, _ = self._merge_trees(source=source, target=target, mark=marks.size)
+        return [
+            self._describe_conflict(tree, path, versions, marks, is_readable=path in readable)
+            for path, versions in sides.items()
+        ]
+
+    def _find_sides(self, path: str, *, target: str, source: str) -> Stages:
+        found = {}
+        for stage, sha in ((2, target), (3, source)):
+            with suppress(KeyError):
+                entry = self._commit(sha).tree[path]
+                found[stage] = Version(str(entry.id), int(entry.filemode or 0))
+        return found
+
+    def _is_readable(self, versions: Stages) -> bool:
+        """Say whether both sides have a text of which lines can be chosen."""
+        return {2, 3} <= set(versions) and all(
+            version.mode in _FILE_MODES
+            and self._measure(pygit2.Oid(hex=version.blob)) <= MAX_SETTLED_BYTES
+            and _is_text(self._read_version(version))
+            for version in versions.values()
+        )
+
+    def _read_version(self, version: Version) -> bytes:
+        return bytes(self._repo[version.blob].data)
+
+    def _describe_conflict(
+        self, tree: str, path: str, versions: Stages, marks: Marks, *, is_readable: bool
+    ) -> ConflictedFile:
+        ours, theirs = versions.get(2), versions.get(3)
+        file = ConflictedFile(path=path, ours=ours, theirs=theirs, marks=marks)
+        if not is_readable or ours is None or theirs is None:
+            return file
+        try:
+            merged = bytes(self._repo[tree][path].data).decode()
+        except (KeyError, UnicodeDecodeError):
+            return file
+        segments = cut_ends(
+            read_marked(merged, marks), ours=self._read_version(ours), theirs=self._read_version(theirs)
+        )
+        has_clash = any(not isinstance(segment, str) for segment in segments)
+        return replace(file, segments=segments) if has_clash else file
 
     def _find_marked(self, tree: str, *, target: str, source: str) -> Iterator[str]:
         """Find files in which Git left the marks of a conflict although it called the merge clean.
@@ -627,18 +702,48 @@ class GitRepository:
         message: str,
         author: Person,
         committer: Person | None = None,
+        resolutions: Iterable[Resolution] = (),
     ) -> str:
         """Make the merge commit of two commits without moving any branch; `move_branch` lands it.
 
         Raises:
-            MergeConflict: it names the files.
+            MergeConflict: it names the files that conflict and for which there is no resolution.
+            BadChange: a resolution is of a file that does not conflict, or cannot be.
 
         """
         state = self.merge_state(source=source, target=target)
-        if not state.clean:
-            raise MergeConflict(state.conflicts)
+        settled = {resolution.path: resolution for resolution in resolutions}
+        for path in settled:
+            if path not in state.conflicts:
+                raise BadChange(path, "this file does not conflict")
+        open_paths = tuple(path for path in state.conflicts if path not in settled)
+        if open_paths:
+            raise MergeConflict(open_paths)
+        tree = self._settle(state.tree, settled, source=source, target=target) if settled else state.tree
         parents = (target, str(self._commit(source).id)) if method == "merge" else (target,)
-        return self._write_commit(state.tree, parents, message, author, committer or author)
+        return self._write_commit(tree, parents, message, author, committer or author)
+
+    def _settle(self, merged: str, resolutions: Mapping[str, Resolution], *, source: str, target: str) -> str:
+        """Return the tree of a merge in which each file that conflicts is what somebody wants it to be."""
+        contents = [resolution.content or b"" for resolution in resolutions.values()]
+        if max(map(len, contents)) > MAX_FILE_BYTES or sum(map(len, contents)) > MAX_COMMIT_BYTES:
+            msg = f"A file has at most {MAX_FILE_BYTES} bytes, a commit {MAX_COMMIT_BYTES}."
+            raise TooBig(msg)
+        index = pygit2.Index()
+        index.read_tree(self._repo[merged])
+        files = {entry.path: (entry.id, entry.mode) for entry in index}
+        for conflict in self.read_conflicts(source=source, target=target):
+            becomes = settle(conflict, resolutions[conflict.path])
+            _unused, mode = files.pop(conflict.path, (None, FileMode.BLOB))
+            if isinstance(becomes, Version):
+                files[conflict.path] = (pygit2.Oid(hex=becomes.blob), FileMode(becomes.mode))
+            elif becomes is not None:
+                with _storing():
+                    files[check_path(conflict.path)] = (
+                        self._repo.create_blob(becomes),
+                        mode if mode in _FILE_MODES else FileMode.BLOB,
+                    )
+        return self._write_tree(files)
 
     def prepare_revert(self, *, sha: str, target: str, message: str, author: Person) -> str:
         """Make a commit on top of another one that takes back what a commit brought to its first parent.
@@ -782,6 +887,9 @@ class GitRepository:
         files: dict[str, tuple[pygit2.Oid, FileMode]] = {entry.path: (entry.id, entry.mode) for entry in index}
         for change in changes:
             _apply_one(files, change, self._repo)
+        return self._write_tree(files)
+
+    def _write_tree(self, files: Mapping[str, tuple[pygit2.Oid, FileMode]]) -> str:
         _check_collisions(files)
         fresh = pygit2.Index()
         for path, (blob, mode) in files.items():
@@ -864,6 +972,33 @@ def _name(item: pygit2.Object) -> str:
 
 def _kind(item: pygit2.Object) -> EntryKind:
     return _KINDS.get(int(item.filemode or 0), "folder" if item.type == ObjectType.TREE else "file")
+
+
+def _read_stages(items: list[bytes]) -> dict[str, Stages]:
+    """Read what `merge-tree` says after the tree: versions of files that conflict, and then words about all files."""
+    stages: dict[str, Stages] = defaultdict(dict)
+    for item in takewhile(bool, items):
+        facts, path = item.split(b"\t", 1)
+        mode, blob, stage = facts.decode().split()
+        stages[path.decode("utf-8", "replace")][int(stage)] = Version(blob, int(mode, 8))
+    if stages:
+        return stages
+    # Files that stand where Git would move others conflict, and are no versions of one file.
+    words = iter(items[items.index(b"") + 1 :])
+    for count in takewhile(bool, words):
+        paths = [path.decode("utf-8", "replace") for path in islice(words, int(count))]
+        if next(words).startswith(b"CONFLICT"):
+            stages.update({path: {} for path in paths})
+        next(words)
+    return stages
+
+
+def _is_text(content: bytes) -> bool:
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return False
+    return b"\0" not in content
 
 
 def _is_safe(path: str) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from django import forms
 
+from webapp.git.conflicts import Resolution
 from webapp.pulls.rules import states
 
 
@@ -77,6 +79,40 @@ class UpdateForm(forms.Form):
     """Which head somebody looked at who brings a branch up to date."""
 
     expected_head = forms.CharField(required=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """What somebody chose for a file that conflicts."""
+
+    take: str
+    """ours, theirs, both, hand, or nothing yet."""
+    content: str
+    ends: str = ""
+
+    def as_resolution(self, path: str) -> Resolution:
+        """Return what it asks of Git."""
+        if self.take in ("ours", "theirs", "both"):
+            return Resolution(path=path, take=self.take)  # type: ignore[arg-type]  # mypy does not narrow by `in`
+        text = self.content.replace("\n", "\r\n") if self.ends == "crlf" else self.content
+        return Resolution(path=path, content=text.encode())
+
+
+class SettleForm(UpdateForm):
+    """What becomes of each file that conflicts, and which heads somebody looked at."""
+
+    expected_target = forms.CharField(required=False)
+
+    def settlements(self) -> dict[str, Settlement]:
+        """Return what was chosen by path; the fields of a file carry its number. What was left open is not there."""
+        chosen = {}
+        for name, path in self.data.items():
+            number = name.removeprefix("path-")
+            take = self.data.get(f"take-{number}", "")
+            if name.startswith("path-") and take:
+                content = self.data.get(f"content-{number}", "").replace("\r\n", "\n")
+                chosen[path] = Settlement(take, content, self.data.get(f"ends-{number}", ""))
+        return chosen
 
 
 class MergeForm(forms.Form):

@@ -21,9 +21,11 @@ from webapp.comparisons.serializers.described import (
 )
 from webapp.core.inputs import ExactBody, Flag, NullIsAbsent, Text
 from webapp.core.serializers import NounSerializer, OptionalText, TextOrNull
+from webapp.git.conflicts import Resolution
 from webapp.pulls.models import Comment, Merge, PullCheck, PullDataset, PullRequest, QueuedMerge, Review
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries import queue
+from webapp.pulls.queries.conflicts import MAX_FILES
 from webapp.pulls.queries.lists import list_sorted_by
 from webapp.pulls.queries.named import ShownDataset, show_dataset
 from webapp.pulls.queries.reverts import find_revert
@@ -172,12 +174,62 @@ class NewMergeSerializer(NewQueuedMergeSerializer):
     bypass = Flag(required=False, help_text="merge past a requirement; maintainers only")
 
 
+class ResolutionSerializer(NullIsAbsent):
+    """What a file that conflicts is to be: `take` or `content`."""
+
+    path = Text(trim_whitespace=False)
+    take = serializers.ChoiceField(
+        choices=["ours", "theirs", "both"],
+        required=False,
+        help_text="ours: the source branch's; of a text only the lines that clash are taken, the rest is merged",
+    )
+    content = Text(required=False, allow_blank=True, trim_whitespace=False)
+
+
 class BranchUpdateSerializer(NullIsAbsent):
     """Body of POST …/update; it may be left out."""
 
     expected_head = Text(
         required=False, allow_blank=True, trim_whitespace=False, help_text="409 when the source has moved"
     )
+    expected_target = Text(
+        required=False, allow_blank=True, trim_whitespace=False, help_text="409 when the target has moved"
+    )
+    resolutions = serializers.ListField(
+        child=ResolutionSerializer(), required=False, max_length=MAX_FILES, help_text="one for each file that conflicts"
+    )
+
+    def validate_resolutions(self, fields: list[dict[str, Any]]) -> list[Resolution]:
+        """Make values of them."""
+        return [_read_resolution(field) for field in fields]
+
+
+def _read_resolution(fields: dict[str, Any]) -> Resolution:
+    content = fields.get("content")
+    return Resolution(
+        path=fields["path"], take=fields.get("take"), content=None if content is None else content.encode()
+    )
+
+
+# --- what conflicts -------------------------------------------------------------------------------
+
+
+class ConflictedFileSerializer(NounSerializer):
+    """A file that the source and the target change in ways that Git cannot join."""
+
+    path = serializers.CharField()
+    in_source = serializers.BooleanField(source="is_ours", help_text="false where the source has removed it")
+    in_target = serializers.BooleanField(source="is_theirs", help_text="false where the target has removed it")
+    clashes = serializers.IntegerField(help_text="places with lines of both; 0 where it is taken as a whole")
+    content = TextOrNull(source="marked", help_text="with marks around what clashes; null where it is taken as a whole")
+
+
+class ConflictsSerializer(NounSerializer):
+    """What keeps the target from being merged into the source."""
+
+    head = serializers.CharField(help_text="of the source; send it as expected_head")
+    target_head = serializers.CharField(help_text="send it as expected_target")
+    files = ConflictedFileSerializer(many=True)
 
 
 # --- pull requests --------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from django.urls import URLPattern, path
 
 from webapp.pulls.api import labels as label_api
 from webapp.pulls.api import pulls as api
-from webapp.pulls.views import data, labels, pull, queue
+from webapp.pulls.views import conflicts, data, labels, pull, queue
 
 _PAGE = "r/<str:repo>/pulls/<int:number>"
 page_urls: list[URLPattern] = [
@@ -46,6 +46,7 @@ page_urls: list[URLPattern] = [
     path(f"{_PAGE}/review", pull.review, name="pull-review"),
     path(f"{_PAGE}/reviewers", pull.reviewers, name="pull-reviewers"),
     path(f"{_PAGE}/update", pull.update, name="pull-update"),
+    path(f"{_PAGE}/conflicts", conflicts.settle, name="pull-conflicts"),
     path(f"{_PAGE}/merge", pull.merge, name="pull-merge"),
     path(f"{_PAGE}/queue", pull.queue_merge, name="pull-queue"),
     path(f"{_PAGE}/leave-queue", pull.leave_queue, name="pull-leave-queue"),
@@ -97,6 +98,7 @@ api_urls: list[URLPattern] = [
     path(f"{_PULL}/close", api.PullClose.as_view(), name="api-pull-close"),
     path(f"{_PULL}/reopen", api.PullReopen.as_view(), name="api-pull-reopen"),
     path(f"{_PULL}/update", api.PullUpdate.as_view(), name="api-pull-update"),
+    path(f"{_PULL}/conflicts", api.PullConflicts.as_view(), name="api-pull-conflicts"),
     path(f"{_PULL}/merge", api.PullMerge.as_view(), name="api-pull-merge"),
     path(f"{_PULL}/queue", api.PullQueue.as_view(), name="api-pull-queue"),
     path("repositories/<str:repo>/queue", api.MergeQueue.as_view(), name="api-merge-queue"),

@@ -519,7 +519,7 @@ def edit_page(principal: Principal, repository: Repository, ref: str, path: str,
         path=path if mode != "new" else (f"{path.strip('/')}/" if path else ""),
         crumbs=crumbs(repository, common.ref, path),
         content=content,
-        language=LANGUAGES.get(path.rpartition(".")[2].lower(), "python" if mode == "new" else ""),
+        language=find_language(path) or ("python" if mode == "new" else ""),
         problems_json=json.dumps(problems_of(publication, path)),
         default_message=_default_message(mode, path),
         suggested_branch=_suggest_branch(repository, principal.username),
@@ -774,6 +774,11 @@ def _readme(repository: Repository, git: GitRepository, common: Frame, entries: 
         html=_render_markdown(repository, common.ref, entry.path, blob.text),
         edit_url=ref_url(repository, "edit", common.ref, entry.path) if common.is_branch and common.can_write else "",
     )
+
+
+def find_language(path: str) -> str:
+    """Return the language in which a file is edited; empty where the editor knows none."""
+    return LANGUAGES.get(path.rpartition(".")[2].lower(), "")
 
 
 def _default_message(mode: str, path: str) -> str:

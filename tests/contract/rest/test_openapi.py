@@ -113,6 +113,7 @@ MORE = {
     f"{PULL}/datasets/{{}}/spread": "GET",
     f"{PULL}/datasets/{{}}/verdict": "POST",
     f"{PULL}/checks": "POST",
+    f"{PULL}/conflicts": "GET",
     f"{DATASET}/branches/{{}}": "GET",
     f"{DATASET}/deleted-branches": "GET",
     f"{DATASET}/deleted-branches/{{}}/restore": "POST",

@@ -35,6 +35,7 @@ from webapp.core.pagination import paginate
 from webapp.pulls import serializers, services
 from webapp.pulls.queries import checked, named, queue, threads, timeline
 from webapp.pulls.queries import pulls as queries
+from webapp.pulls.queries.conflicts import read_conflicts
 from webapp.pulls.queries.lists import PullFilter, list_pulls, list_sorted_by
 from webapp.pulls.queries.pending import get_pending, list_pending
 from webapp.pulls.queries.places import PlaceReader
@@ -639,11 +640,23 @@ class PullUpdate(PullEndpoint):
         responses={200: serializers.PullDetailSerializer, **refusals(409)},
     )
     def post(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002
-        """Merge the newest commits of the target into the source branch."""
+        """Merge the newest commits of the target into the source branch; `resolutions` settle files that conflict."""
         pull = self.find(repo, number)
         fields = read_input(serializers.BranchUpdateSerializer, self.body)
         services.update_branch(pull=pull, by=self.principal, **fields)
         return Response(self.describe(pull))
+
+
+class PullConflicts(PullEndpoint):
+    """GET `…/conflicts`."""
+
+    @extend_schema(
+        operation_id="getPullConflicts",
+        responses={200: serializers.ConflictsSerializer, **refusals(409)},
+    )
+    def get(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002 - DRF's signature
+        """Return the files that conflict when the target is merged into the source, as `…/update` settles them."""
+        return Response(serializers.ConflictsSerializer(read_conflicts(self.find(repo, number))).data)
 
 
 class PullRevert(PullEndpoint):

@@ -13,6 +13,7 @@ Modules:
     reverting: the way back from a merge.
     source: the source branch once the pull request is over.
     code: the tabs Commits, Code and Builds.
+    conflicts: where files that conflict are resolved.
     data: the tabs Data and Schema.
     three_ways: rows that both sides have changed.
     references: links from what people write to what they name.

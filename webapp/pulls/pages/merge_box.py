@@ -306,10 +306,18 @@ def _find_fix(loaded: Loaded, head: PullHead, code: str) -> dict[str, Any]:
     arguments = [pull.repository.name, pull.number]
     if code == "draft" and head.may_edit:
         return {"fix": "Ready for review", "fix_post": head.edit_url, "fields": (("draft", "0"),)}
+    if code == "source_missing" and head.may_edit:
+        return {"fix": "Close it", "fix_post": reverse("pull-close", args=arguments)}
     if code in ("build_missing", "build_failed") and head.may_write:
         if code == "build_failed" and loaded.build:
             return {"fix": "Open build", "fix_url": reverse("build", args=[loaded.build.pk])}
         return {"fix": "Build the branch", "fix_post": reverse("pull-build", args=arguments)}
+    return _find_page(loaded, head, code)
+
+
+def _find_page(loaded: Loaded, head: PullHead, code: str) -> dict[str, Any]:
+    """Return the page on which somebody sees what is in the way, and may mend it."""
+    pull = loaded.pull
     if code == "build_running" and loaded.build:
         return {"fix": "Follow it", "fix_url": reverse("build", args=[loaded.build.pk])}
     if code in ("publication_failed", "publication_pending"):
@@ -320,9 +328,7 @@ def _find_fix(loaded: Loaded, head: PullHead, code: str) -> dict[str, Any]:
     if code.endswith("approval_missing") and head.may_approve:
         return {"fix": "Review", "fix_url": f"{loaded.url}/data"}
     if code in ("conflict", "dataset_rejected"):
-        return _find_place(loaded, code)
-    if code == "source_missing" and head.may_edit:
-        return {"fix": "Close it", "fix_post": reverse("pull-close", args=arguments)}
+        return _find_place(loaded, head, code)
     if code == "threads_unresolved":
         return {"fix": "See the first", "fix_url": _find_thread_url(loaded)}
     if code == "check_failed":
@@ -330,10 +336,14 @@ def _find_fix(loaded: Loaded, head: PullHead, code: str) -> dict[str, Any]:
     return {}
 
 
-def _find_place(loaded: Loaded, code: str) -> dict[str, Any]:
+def _find_place(loaded: Loaded, head: PullHead, code: str) -> dict[str, Any]:
     """Return where the trouble is to be seen."""
     if code == "conflict":
-        return {"fix": "See the code", "fix_url": f"{loaded.url}/code"}
+        words = "Resolve conflicts" if head.may_update else "See the conflicts"
+        return {
+            "fix": words,
+            "fix_url": reverse("pull-conflicts", args=[loaded.pull.repository.name, loaded.pull.number]),
+        }
     return {"fix": "See the data", "fix_url": loaded.find_data_url(approvals.list_rejected(loaded.facts)[0].path)}
 
 

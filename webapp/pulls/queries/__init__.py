@@ -25,5 +25,6 @@ Modules:
     timeline: events, reviews and comments in one order.
     sources: whether anything needs the source branch.
     templates: the text that a repository proposes.
+    conflicts: files that conflict.
     reverts: what takes a pull request back.
 """

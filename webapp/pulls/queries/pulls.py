@@ -113,6 +113,18 @@ def check_head(pull: PullRequest, expected: str | None) -> None:
         raise Conflict(message, code="head_moved", head=pull.head_sha)
 
 
+def check_target(pull: PullRequest, target_sha: str, expected: str | None) -> None:
+    """Refuse where the head of the target is another than the one that somebody looked at.
+
+    Raises:
+        Conflict: the target has moved.
+
+    """
+    if expected and target_sha != expected:
+        message = f"{pull.target} is at {target_sha[:7]}, not {expected[:7]}: it has moved. Look again."
+        raise Conflict(message, code="target_moved", target_head=target_sha)
+
+
 def list_own_commits(pull: PullRequest) -> list[CommitInfo]:
     """List the commits that the source has and the target has not, newest first; after a merge, the merged ones."""
     return repositories.list_commits(pull.repository, pull.head_sha, not_in=find_base(pull), limit=250)

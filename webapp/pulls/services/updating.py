@@ -12,17 +12,39 @@ from webapp.pulls.services.pulls import refresh_pull
 from webapp.repositories import services as repositories
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from webapp.core.principals import Principal
+    from webapp.git.conflicts import Resolution
     from webapp.pulls.models import PullRequest
 
 
-def update_branch(*, pull: PullRequest, by: Principal, expected_head: str | None = None) -> None:
+MAX_NAMED = 20
+"""Of the files that the message of a merge names."""
+
+
+def update_branch(
+    *,
+    pull: PullRequest,
+    by: Principal,
+    expected_head: str | None = None,
+    expected_target: str | None = None,
+    resolutions: Sequence[Resolution] = (),
+) -> None:
     """Merge the newest commits of the target into the source branch, whose data stays as it is until it is built.
+
+    Args:
+        pull: an open pull request.
+        by: who may move its source branch.
+        expected_head: the head of the source that was looked at.
+        expected_target: the head of the target that was looked at.
+        resolutions: what files that conflict are to be; the source's version of them is ours.
 
     Raises:
         PermissionDenied: the source is a protected branch.
-        Conflict: the pull request is not open, its head is not the expected one, the source has every commit of the
-            target already, or files conflict, which it names.
+        Conflict: the pull request is not open, one of both heads is not the expected one, the source has every commit
+            of the target already, or files conflict for which there is no resolution, which it names.
+        InvalidInput: a resolution is of a file that does not conflict, or cannot be.
 
     """
     check_repository(by, pull.repository.name, "write")
@@ -31,6 +53,7 @@ def update_branch(*, pull: PullRequest, by: Principal, expected_head: str | None
         raise Conflict(f"The pull request is {pull.state}; its branch stays as it is.", code="not_open")
     queries.check_head(pull, expected_head)
     target_sha = queries.get_target_head(pull)
+    queries.check_target(pull, target_sha, expected_target)
     if not queries.count_apart(pull.repository, sha=pull.head_sha, base=target_sha).behind:
         raise Conflict(f"{pull.source} has every commit of {pull.target}.", code="up_to_date")
     repositories.merge_into_branch(
@@ -38,7 +61,15 @@ def update_branch(*, pull: PullRequest, by: Principal, expected_head: str | None
         branch=pull.source,
         expected_head=pull.head_sha,
         sha=target_sha,
-        message=f"Merge branch {pull.target} into {pull.source}\n",
+        message=_write_message(pull, [resolution.path for resolution in resolutions]),
         by=by,
+        resolutions=resolutions,
     )
     refresh_pull(pull=pull)
+
+
+def _write_message(pull: PullRequest, settled: Sequence[str]) -> str:
+    named = [f"- {path}" for path in settled[:MAX_NAMED]]
+    more = [f"- and {len(settled) - MAX_NAMED} more"] if len(settled) > MAX_NAMED else []
+    body = ["", "These files conflicted and were resolved by hand:", *named, *more] if settled else []
+    return "\n".join([f"Merge branch {pull.target} into {pull.source}", *body, ""])

@@ -2,6 +2,7 @@
 
 Modules:
     pull: the tabs, and what their forms do.
+    conflicts: files that conflict, and their form.
     data: the tabs Data and Schema.
     labels: labels, and who sees to a pull request.
     queue: the merge queue of a repository.

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
     from pathlib import Path
 
+    from webapp.git.conflicts import ConflictedFile
     from webapp.git.repository import GitRepository
     from webapp.git.values import Blob, CommitInfo, EntryKind, MergePreview, TreeEntry
     from webapp.repositories.models import Repository
@@ -226,6 +227,17 @@ def find_kind(repository: Repository, sha: str, path: str) -> EntryKind | None:
     """Return what a commit has at a path, or None."""
     with git_refusals():
         return repository.git.find_kind(sha, path.strip("/"))
+
+
+def list_conflicts(repository: Repository, *, source_sha: str, target_sha: str) -> list[ConflictedFile]:
+    """Return the files that keep two commits from being merged; what the target has is ours.
+
+    Raises:
+        Conflict: they cannot be settled by choosing what files are to be, with the reason.
+
+    """
+    with git_refusals():
+        return repository.git.read_conflicts(source=source_sha, target=target_sha)
 
 
 def merge_state(repository: Repository, source_sha: str, target_sha: str) -> MergePreview:

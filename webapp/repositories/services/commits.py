@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from webapp.accounts.models import User
     from webapp.core.principals import Principal
+    from webapp.git.conflicts import Resolution
     from webapp.git.values import Change, CommitInfo, MergeMethod
     from webapp.repositories.models import Repository
 
@@ -157,17 +158,35 @@ def _merge(repository: Repository, source_sha: str, target_sha: str, **commit: A
 
 
 def merge_into_branch(
-    *, repository: Repository, branch: str, expected_head: str, sha: str, message: str, by: Principal
+    *,
+    repository: Repository,
+    branch: str,
+    expected_head: str,
+    sha: str,
+    message: str,
+    by: Principal,
+    resolutions: Sequence[Resolution] = (),
 ) -> str:
     """Merge a commit into a branch that still points where the caller looked at; return the merge commit.
 
     Raises:
-        Conflict: the branch moved, or files conflict, which it names.
+        Conflict: the branch moved, or files conflict for which there is no resolution, which it names.
+        InvalidInput: a resolution is of a file that does not conflict, or cannot be.
 
     """
     verb = _check_commit(repository, branch, by=by)
-    merged = _merge(repository, sha, expected_head, method="merge", message=message, author=person_of(by))
-    detail = {"sha": merged, "merged": sha}
+    merged = _merge(
+        repository,
+        sha,
+        expected_head,
+        method="merge",
+        message=message,
+        author=person_of(by),
+        resolutions=resolutions,
+    )
+    detail: dict[str, Any] = {"sha": merged, "merged": sha}
+    if resolutions:
+        detail["settled"] = [resolution.path for resolution in resolutions]
     _land(repository, branch, before=expected_head, after=merged, by=by, verb=verb, detail=detail)
     return merged
 

@@ -1,0 +1,219 @@
+"""Files that conflict are shown as Git joins them, and become what somebody chooses; nothing else of the merge changes."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from webapp.git.conflicts import Clash, ConflictedFile, Marks, Resolution, Segment, cut_ends, read_marked, settle
+from webapp.git.errors import BadChange, MergeConflict
+from webapp.git.repository import GIT_ENVIRONMENT, GitRepository
+from webapp.git.values import Change, Person
+
+pytestmark = pytest.mark.timeout(60)
+ME = Person(name="Ines", email="ines@example.org")
+BASE = {
+    "text.py": b"a = 1\nb = 1\nc = 1\nd = 1\ne = 1\nf = 1\n",
+    "gone.py": b"".join(b"line %d\n" % number for number in range(20)),
+    "cut.py": b"one\ntwo",
+    "marks.md": b"Title\n=======\n\nA\n",
+    "ends.txt": b"1\r\n2\r\n",
+    "bytes.bin": b"\0base",
+}
+OURS: dict[str, bytes | None] = {
+    "text.py": b"a = 2\nb = 1\nc = 1\nd = 1\ne = 1\nf = 20\n",
+    "gone.py": None,
+    "cut.py": b"one\nours",
+    "marks.md": b"Title\n=======\n\nOurs\n<<<<<<< x\n",
+    "ends.txt": b"1\r\nours\r\n",
+    "bytes.bin": b"\0ours",
+    "clean-ours.py": b"ours\n",
+}
+THEIRS: dict[str, bytes | None] = {
+    "text.py": b"a = 1\nb = 1\nc = 3\nd = 1\ne = 1\nf = 30\n",
+    "gone.py": BASE["gone.py"] + b"more\n",
+    "cut.py": b"one\ntheirs",
+    "marks.md": b"Title\n=======\n\nTheirs\n",
+    "ends.txt": b"1\r\ntheirs\r\n",
+    "bytes.bin": b"\0theirs",
+    "clean-theirs.py": b"theirs\n",
+}
+
+
+@pytest.fixture(scope="module")
+def git(tmp_path_factory: pytest.TempPathFactory) -> GitRepository:
+    git = GitRepository.init(tmp_path_factory.mktemp("git") / "r.git", branch="master")
+    git.create_root_commit(branch="master", message="m", files=BASE, author=ME)
+    git.create_branch("fix", git.get_head("master"))
+    for branch, files in (("fix", OURS), ("master", THEIRS)):
+        changes = [
+            Change(path=path, delete=True) if content is None else Change(path=path, content=content)
+            for path, content in files.items()
+        ]
+        git.commit_changes(branch=branch, message="m", changes=changes, author=ME)
+    return git
+
+
+@pytest.fixture(scope="module")
+def files(git: GitRepository) -> dict[str, ConflictedFile]:
+    conflicts = git.read_conflicts(source=git.get_head("master"), target=git.get_head("fix"))
+    return {file.path: file for file in conflicts}
+
+
+def merge(git: GitRepository, *resolutions: Resolution) -> dict[str, bytes]:
+    source, target = git.get_head("master"), git.get_head("fix")
+    sha = git.prepare_merge(
+        source=source, target=target, method="merge", message="m", author=ME, resolutions=resolutions
+    )
+    assert git.get_commit(sha).parents == (target, source)
+    return {path: git.read_blob(sha, path).content for path in git.list_files(sha)}
+
+
+def test_each_kind_of_conflict_says_what_each_side_has(files: dict[str, ConflictedFile]) -> None:
+    assert {path: file.clashes for path, file in files.items()} == {
+        "bytes.bin": 0, "cut.py": 1, "ends.txt": 1, "gone.py": 0, "marks.md": 1, "text.py": 1,
+    }  # fmt: skip
+    assert files["gone.py"].ours is None
+    assert files["gone.py"].theirs is not None
+    assert files["cut.py"].segments == ("one\n", Clash("ours", "theirs"))
+    assert files["ends.txt"].segments == ("1\r\n", Clash("ours\r\n", "theirs\r\n"))
+    assert files["marks.md"].segments == ("Title\n=======\n\n", Clash("Ours\n<<<<<<< x\n", "Theirs\n"))
+    assert files["text.py"].segments[-1] == Clash("f = 20\n", "f = 30\n")
+
+
+@pytest.mark.parametrize("take", ["ours", "theirs"])
+def test_a_side_is_taken_of_what_clashes_and_the_rest_is_merged(
+    git: GitRepository, files: dict[str, ConflictedFile], take: str
+) -> None:
+    merged = merge(git, *(Resolution(path=path, take=take) for path in files))  # type: ignore[arg-type]
+    side, word = (OURS, b"ours") if take == "ours" else (THEIRS, b"theirs")
+    assert merged["text.py"] == b"a = 2\nb = 1\nc = 3\nd = 1\ne = 1\nf = %d\n" % (20 if take == "ours" else 30)
+    assert merged["cut.py"] == b"one\n" + word
+    assert {path: merged.get(path) for path in ("marks.md", "ends.txt", "bytes.bin", "gone.py")} == {
+        path: side[path] for path in ("marks.md", "ends.txt", "bytes.bin", "gone.py")
+    }
+    assert merged["clean-ours.py"] + merged["clean-theirs.py"] == b"ours\ntheirs\n"
+
+
+def test_both_and_what_is_written_by_hand(git: GitRepository, files: dict[str, ConflictedFile]) -> None:
+    by_hand = {"gone.py": b"back\n", "text.py": b"mine\n", "bytes.bin": b"\0mine"}
+    resolutions = [Resolution(path=path, content=content) for path, content in by_hand.items()]
+    both = [Resolution(path=path, take="both") for path in files if path not in by_hand]
+    merged = merge(git, *resolutions, *both)
+    assert {path: merged[path] for path in by_hand} == by_hand
+    assert merged["cut.py"] == b"one\nours\ntheirs"
+    assert merged["ends.txt"] == b"1\r\nours\r\ntheirs\r\n"
+
+
+def test_what_is_open_is_named_and_what_cannot_be_is_refused(
+    git: GitRepository, files: dict[str, ConflictedFile]
+) -> None:
+    with pytest.raises(MergeConflict) as refusal:
+        merge(git, *(Resolution(path=path, take="ours") for path in files if path != "cut.py"))
+    assert refusal.value.paths == ("cut.py",)
+    rest = [Resolution(path=path, take="ours") for path in files if path not in {"text.py", "bytes.bin"}]
+    good = {path: Resolution(path=path, take="ours") for path in ("text.py", "bytes.bin")}
+    for path, bad, words in (
+        ("text.py", Resolution(path="text.py", content=files["text.py"].marked.encode()), "line 6 still is a mark"),
+        ("text.py", Resolution(path="text.py"), "takes a side or has content"),
+        ("bytes.bin", Resolution(path="bytes.bin", take="both"), "both cannot be taken"),
+        ("", Resolution(path="clean-ours.py", take="ours"), "does not conflict"),
+    ):
+        with pytest.raises(BadChange, match=words):
+            merge(git, *rest, *(item for name, item in good.items() if name != path), bad)
+
+
+@pytest.mark.slow
+def test_taking_a_side_is_what_git_itself_makes_of_it(tmp_path_factory: pytest.TempPathFactory) -> None:
+    lines = st.lists(st.sampled_from("abcd"), max_size=8).map(lambda words: "".join(f"{word}\n" for word in words))
+
+    @settings(max_examples=6, suppress_health_check=[HealthCheck.too_slow])
+    @given(base=lines, ours=lines, theirs=lines)
+    def check(base: str, ours: str, theirs: str) -> None:
+        git = GitRepository.init(tmp_path_factory.mktemp("git") / "r.git", branch="master")
+        git.create_root_commit(branch="master", message="m", files={"f": base.encode(), "x": b""}, author=ME)
+        git.create_branch("fix", git.get_head("master"))
+        for branch, text in (("fix", ours), ("master", theirs)):
+            changes = [Change(path="f", content=text.encode()), Change(path=branch, content=b"")]
+            git.commit_changes(branch=branch, message="m", changes=changes, author=ME)
+        source, target = git.get_head("master"), git.get_head("fix")
+        paths = git.merge_state(source=source, target=target).conflicts
+        clone = tmp_path_factory.mktemp("clone")
+        run_git(clone, "clone", "-q", str(git.path), ".")
+        for take in ("ours", "theirs"):
+            resolutions = [Resolution(path=path, take=take) for path in paths]  # type: ignore[arg-type]
+            sha = git.prepare_merge(
+                source=source, target=target, method="merge", message="m", author=ME, resolutions=resolutions
+            )
+            run_git(clone, "checkout", "-q", "--detach", target)
+            run_git(clone, "merge", "-q", "--no-edit", "-X", take, source)
+            assert (clone / "f").read_bytes() == git.read_blob(sha, "f").content
+
+    check()
+
+
+def run_git(folder: Path, *arguments: str) -> None:
+    environment = {**GIT_ENVIRONMENT, "GIT_ALLOW_PROTOCOL": "file"}
+    identity = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
+    subprocess.run(["git", *identity, *arguments], cwd=folder, env=environment, check=True, capture_output=True)
+
+
+_text = st.lists(
+    st.sampled_from(["<<<<<<< a\n", "=======\n", ">>>>>>> b\n", "\n", "x\n", "\f y\n", "z\r\n"]), max_size=4
+)
+_segments = st.lists(
+    st.one_of(
+        _text.filter(bool).map("".join), st.builds(Clash, ours=_text.map("".join), theirs=_text.map("".join))
+    ),
+    max_size=6,
+)  # fmt: skip
+
+
+@given(segments=_segments)
+def test_marks_are_told_from_what_a_text_says_itself(segments: list[Segment]) -> None:
+    joined: list[Segment] = []
+    for segment in segments:
+        if joined and isinstance(segment, str) and isinstance(joined[-1], str):
+            joined[-1] += segment
+        else:
+            joined.append(segment)
+    sides = [settle(a_file(joined), Resolution(path="f", take=take)) for take in ("ours", "theirs")] if joined else []
+    marks = Marks.fit([side for side in sides if isinstance(side, bytes)], ours="fix", theirs="master")
+    marked = marks.write(joined)
+    assert read_marked(marked, marks) == tuple(joined)
+    assert (marks.find_left(marked) is not None) == any(isinstance(segment, Clash) for segment in joined)
+
+
+def a_file(segments: list[Segment]) -> ConflictedFile:
+    marks = Marks(7, "a", "b")
+    return ConflictedFile(path="f", ours=None, theirs=None, segments=tuple(segments), marks=marks)
+
+
+def test_a_line_without_an_end_stays_without_one() -> None:
+    segments = ("a\n", Clash("b\r\n", "c\n"))
+    assert cut_ends(segments, ours=b"a\nb", theirs=b"a\nc\n") == ("a\n", Clash("b", "c\n"))
+    assert cut_ends(("a\n",), ours=b"a", theirs=b"a") == ("a\n",)
+
+
+def test_files_in_the_way_of_others_are_named_and_resolved(tmp_path: Path) -> None:
+    """Git says of these that they conflict, and lists no version of them."""
+    git = GitRepository.init(tmp_path / "r.git", branch="master")
+    text = b"".join(b"line %d\n" % number for number in range(12))
+    git.create_root_commit(branch="master", message="m", files={"d/c.py": text}, author=ME)
+    git.create_branch("fix", git.get_head("master"))
+    added = [Change(path="n.py", content=b"new\n" + text)]
+    gone, deeper = Change(path="d/c.py", delete=True), Change(path="d/n.py", content=b"new\n" + text)
+    git.commit_changes(branch="fix", message="m", changes=[*added, gone], author=ME)
+    git.commit_changes(branch="master", message="m", changes=[*added, deeper], author=ME)
+    source, target = git.get_head("master"), git.get_head("fix")
+    assert git.merge_state(source=source, target=target).conflicts == ("n.py", "d/n.py")
+    files = git.read_conflicts(source=source, target=target)
+    assert [(file.path, file.is_ours, file.is_theirs) for file in files] == [
+        ("n.py", True, True),
+        ("d/n.py", False, True),
+    ]
+    assert merge(git, *(Resolution(path=file.path, take="ours") for file in files)) == {"n.py": b"new\n" + text}

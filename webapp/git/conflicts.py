@@ -1,0 +1,187 @@
+"""Files that two commits change in ways that Git cannot join: what each side has, and how somebody settles them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from webapp.git.errors import BadChange
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+__all__ = ["Clash", "ConflictedFile", "Marks", "Resolution", "Segment", "Version", "cut_ends", "read_marked", "settle"]
+
+Take = Literal["ours", "theirs", "both"]
+GIT_MARK = 7
+"""How many characters Git makes a mark of, where nobody asks for more."""
+_RUN = re.compile(rb"^(<+|=+|>+)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """What one commit has at a path: the name of a blob and its mode."""
+
+    blob: str
+    mode: int
+
+
+@dataclass(frozen=True, slots=True)
+class Clash:
+    """Lines that both sides have changed, as each has them; a line keeps its end."""
+
+    ours: str
+    theirs: str
+
+
+Segment = str | Clash
+"""Lines on which both sides agree or that only one has changed, or lines on which they do not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """How a text shows what clashes: marks longer than any that the text has of its own, with a name behind them."""
+
+    size: int
+    ours: str
+    theirs: str
+
+    @classmethod
+    def fit(cls, texts: Iterable[bytes], *, ours: str, theirs: str) -> Marks:
+        """Return marks that no line of these texts looks like."""
+        longest = max((len(run) for text in texts for run in _RUN.findall(text)), default=0)
+        return cls(max(GIT_MARK, longest + 1), ours, theirs)
+
+    def write(self, segments: Iterable[Segment]) -> str:
+        """Return a text with marks around what clashes."""
+        return "".join(segment if isinstance(segment, str) else self._mark(segment) for segment in segments)
+
+    def _mark(self, clash: Clash) -> str:
+        end = "\r\n" if f"{clash.ours}{clash.theirs}".endswith("\r\n") else "\n"
+        return (
+            f"{'<' * self.size} {self.ours}{end}{_ended(clash.ours, end)}{'=' * self.size}{end}"
+            f"{_ended(clash.theirs, end)}{'>' * self.size} {self.theirs}{end}"
+        )
+
+    def find_left(self, text: str) -> int | None:
+        """Return the first line of a text that is still a mark."""
+        marks = ("<" * self.size, ">" * self.size)
+        return next((number for number, line in enumerate(text.split("\n"), 1) if line.startswith(marks)), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConflictedFile:
+    """A file that both sides have changed, or that one has changed and the other removed."""
+
+    path: str
+    ours: Version | None
+    """None where this side has no such file."""
+    theirs: Version | None
+    segments: tuple[Segment, ...] = ()
+    """Empty where it can only be taken as a whole: it is no text of both sides, or too long."""
+    marks: Marks
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether our side has it."""
+        return self.ours is not None
+
+    @property
+    def is_theirs(self) -> bool:
+        """Whether the other side has it."""
+        return self.theirs is not None
+
+    @property
+    def clashes(self) -> int:
+        """How many places are to be settled."""
+        return sum(isinstance(segment, Clash) for segment in self.segments)
+
+    @property
+    def marked(self) -> str:
+        """The text with marks."""
+        return self.marks.write(self.segments)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolution:
+    """What somebody wants a file that conflicts to be: what a side has, of lines that clash, or this content."""
+
+    path: str
+    take: Take | None = None
+    content: bytes | None = None
+
+
+def read_marked(text: str, marks: Marks) -> tuple[Segment, ...]:
+    """Return what a text with marks is made of."""
+    begin, middle, end = f"{'<' * marks.size} ", "=" * marks.size, f"{'>' * marks.size} "
+    segments: list[Segment] = []
+    agreed: list[str] = []
+    sides: tuple[list[str], list[str]] = ([], [])
+    into = agreed
+    for line in _split_lines(text):
+        if into is agreed and line.startswith(begin):
+            segments += ["".join(agreed)] if agreed else []
+            agreed.clear()
+            into = sides[0]
+        elif into is sides[0] and line.rstrip("\r\n") == middle:
+            into = sides[1]
+        elif into is sides[1] and line.startswith(end):
+            segments.append(Clash("".join(sides[0]), "".join(sides[1])))
+            sides = ([], [])
+            into = agreed
+        else:
+            into.append(line)
+    return (*segments, "".join(agreed)) if agreed else tuple(segments)
+
+
+def cut_ends(segments: tuple[Segment, ...], *, ours: bytes, theirs: bytes) -> tuple[Segment, ...]:
+    """Take the end off the last line again where a side has none: Git gives each line before a mark one."""
+    if not segments or isinstance(segments[-1], str):
+        return segments
+    last = segments[-1]
+    cut = Clash(
+        last.ours if ours.endswith(b"\n") else last.ours.rstrip("\r\n"),
+        last.theirs if theirs.endswith(b"\n") else last.theirs.rstrip("\r\n"),
+    )
+    return (*segments[:-1], cut)
+
+
+def settle(file: ConflictedFile, resolution: Resolution) -> bytes | Version | None:
+    """Return what a file becomes: new content, what a side has of it, or None where it goes.
+
+    Raises:
+        BadChange: the resolution says nothing, both of a file that is no text, or leaves marks in it.
+
+    """
+    if (resolution.content is None) == (resolution.take is None):
+        raise BadChange(file.path, "a resolution takes a side or has content")
+    if resolution.content is not None:
+        line = file.marks.find_left(resolution.content.decode("utf-8", "replace")) if file.segments else None
+        if line is not None:
+            raise BadChange(file.path, f"line {line} still is a mark of the conflict")
+        return resolution.content
+    if file.segments:
+        return "".join(_take(file.segments, resolution)).encode()
+    if resolution.take == "both":
+        raise BadChange(file.path, "both cannot be taken: it is no text on both sides")
+    return file.ours if resolution.take == "ours" else file.theirs
+
+
+def _take(segments: Sequence[Segment], resolution: Resolution) -> Iterator[str]:
+    for segment in segments:
+        if isinstance(segment, str):
+            yield segment
+        elif resolution.take == "both":
+            yield _ended(segment.ours, "\n") + segment.theirs
+        else:
+            yield segment.ours if resolution.take == "ours" else segment.theirs
+
+
+def _ended(text: str, end: str) -> str:
+    return text if not text or text.endswith("\n") else text + end
+
+
+def _split_lines(text: str) -> list[str]:
+    """Return lines with their ends as Git knows them: a form feed ends none."""
+    return [line for line in re.split(r"(?<=\n)", text) if line]

@@ -1,0 +1,96 @@
+"""The page on which files that conflict are settled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from webapp.core.errors import Conflict
+from webapp.pulls.pages.conversation import frame
+from webapp.pulls.pages.head import PullHead, load, read_head
+from webapp.pulls.queries.conflicts import read_conflicts
+from webapp.repositories.pages import find_language
+
+if TYPE_CHECKING:
+    from webapp.core.principals import Principal
+    from webapp.git.conflicts import ConflictedFile
+    from webapp.pulls.forms import Settlement
+
+MAX_TEXT = 2_000_000
+"""Characters of all files that are shown to be edited; of those beyond it a side is taken."""
+BY_HAND = "hand"
+
+
+@dataclass(frozen=True)
+class ConflictView:
+    """One file that conflicts, with what its reader has chosen so far."""
+
+    path: str
+    is_ours: bool
+    is_theirs: bool
+    clashes: int
+    mark: int
+    """How long the marks in the text are."""
+    content: str
+    """To be edited; empty where it is no text."""
+    ends: str
+    """crlf where the lines of the file end so; browsers always send them."""
+    language: str
+    take: str
+
+
+@dataclass(frozen=True)
+class ConflictsPage:
+    """Context of the page."""
+
+    nav: str
+    repo_bar: dict[str, str]
+    head: PullHead
+    tab: str
+    source_sha: str
+    target_sha: str
+    files: list[ConflictView]
+    refusal: str
+    """Why nothing can be settled here; empty where it can."""
+
+
+def read_page(principal: Principal, repository: str, number: int, *, chosen: Mapping[str, Settlement]) -> ConflictsPage:
+    """Return the files that conflict, each with what was chosen for its path."""
+    loaded = load(principal, repository, number)
+    head = read_head(principal, loaded)
+    page = ConflictsPage(
+        **frame(repository), head=head, tab="Conflicts", source_sha="", target_sha="", files=[], refusal=""
+    )
+    try:
+        conflicts = read_conflicts(loaded.pull)
+    except Conflict as error:
+        return replace(page, refusal=error.detail)
+    files, left = [], MAX_TEXT
+    for file in conflicts.files:
+        text = _write_text(file, head)
+        left -= len(text)
+        files.append(_view(file, text if left >= 0 else "", chosen.get(file.path)))
+    return replace(page, source_sha=conflicts.head, target_sha=conflicts.target_head, files=files)
+
+
+def _write_text(file: ConflictedFile, head: PullHead) -> str:
+    """Return the text with marks that name the branches, which people know, rather than commits."""
+    return replace(file.marks, ours=head.source, theirs=head.target).write(file.segments)
+
+
+def _view(file: ConflictedFile, text: str, settlement: Settlement | None) -> ConflictView:
+    take = BY_HAND if text else ""
+    if settlement is not None and (text or settlement.take != BY_HAND):
+        take = settlement.take
+    return ConflictView(
+        path=file.path,
+        is_ours=file.is_ours,
+        is_theirs=file.is_theirs,
+        clashes=file.clashes,
+        mark=file.marks.size,
+        content=settlement.content if text and settlement is not None else text,
+        ends="crlf" if "\r\n" in text else "",
+        language=find_language(file.path),
+        take=take,
+    )
