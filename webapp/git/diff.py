@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 from typing import Literal as OneOf
 
+import pygit2
 from pygit2.enums import DeltaStatus, FileMode
 from pygments import lex
 from pygments.lexers import find_lexer_class_for_filename
@@ -20,7 +21,6 @@ from pygments.token import Comment, Keyword, Literal, Name, Operator
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    import pygit2
     from pygments.lexer import Lexer
     from pygments.token import _TokenType
 
@@ -32,6 +32,7 @@ __all__ = [
     "Span",
     "colour_lines",
     "decorate",
+    "diff_texts",
     "file_diff_of_patch",
     "limit_lines",
     "long_file_diff",
@@ -219,6 +220,18 @@ def file_diff_of_patch(patch: pygit2.Patch) -> FileDiff:
         hunks=hunks,
         truncated=truncated,
     )
+
+
+def diff_texts(path: str, *, old: bytes | None, new: bytes, old_path: str = "") -> FileDiff:
+    """Return how a file differs from what no commit has yet, with colours; what was not there before is added."""
+    before = old_path or path
+    patch = pygit2.Patch.create_from(old or b"", new, old_as_path=before, new_as_path=path)
+    file = replace(file_diff_of_patch(patch), path=path, old_path=before)
+    if old is None:
+        file = replace(file, status="added")
+    elif before != path:
+        file = replace(file, status="renamed")
+    return decorate(file, old=old or b"", new=new)
 
 
 def long_file_diff(delta: pygit2.DiffDelta) -> FileDiff:

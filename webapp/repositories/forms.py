@@ -56,8 +56,12 @@ class DeleteBranchForm(forms.Form):
     data = forms.ChoiceField(choices=[("delete", "delete"), ("keep", "keep")])  # type: ignore[assignment]  # collected
 
 
+MAX_DRAFTS = 30
+"""Files of one commit that the editor carries beside the one that is open."""
+
+
 class EditForm(forms.Form):
-    """A file with the message and branch of its commit."""
+    """A file with the message and branch of its commit, and the other files that go into it."""
 
     path = forms.CharField(max_length=2000, required=False, strip=True)
     content = forms.CharField(required=False, strip=False, widget=forms.Textarea)
@@ -66,12 +70,24 @@ class EditForm(forms.Form):
     target = forms.ChoiceField(choices=[("direct", "direct"), ("new", "new")])
     branch = forms.CharField(max_length=300, required=False, strip=True)
     head = forms.CharField(max_length=40)
+    source = forms.CharField(max_length=2000, required=False)
+    """Where the file lies that is open; empty for a new one."""
+
+    def list_drafts(self) -> list[dict[str, str]]:
+        """Return the files that the form carries beside the open one; fields of each have its number."""
+        numbers = [name.removeprefix("draft-target-") for name in self.data if name.startswith("draft-target-")]
+        return [
+            {part: str(self.data.get(f"draft-{part}-{number}", "")) for part in ("path", "target", "text")}
+            for number in numbers
+        ]
 
     def clean(self) -> dict[str, object]:
         """Ask for the name of a new branch where one is wanted."""
         fields = super().clean() or {}
         if fields.get("target") == "new" and not fields.get("branch"):
             self.add_error("branch", "Name the new branch.")
+        if len(self.list_drafts()) > MAX_DRAFTS:
+            self.add_error(None, f"A commit of the editor has at most {MAX_DRAFTS + 1} files. Use Git for more.")
         return fields
 
     @property

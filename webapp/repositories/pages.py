@@ -19,7 +19,7 @@ from webapp.core.choices import Choices, choose
 from webapp.core.errors import NotFound
 from webapp.core.numbered import NumberedPage
 from webapp.core.templatetags.markdown import MarkdownFile, render_file
-from webapp.git.diff import FileDiff, colour_lines, limit_lines
+from webapp.git.diff import FileDiff, colour_lines, diff_texts, limit_lines
 from webapp.repositories import permissions
 from webapp.repositories.errors import git_refusals
 from webapp.repositories.queries import branches as branch_queries
@@ -28,9 +28,10 @@ from webapp.repositories.queries.branches import BranchInfo, publications_of_com
 from webapp.repositories.queries.repositories import get_role, list_members, list_repositories
 from webapp.repositories.queries.statuses import list_statuses
 from webapp.repositories.queries.webhooks import WebhookRow, list_rows
+from webapp.repositories.services.edits import encode_draft, find_old, is_changed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from webapp.core.principals import Principal
     from webapp.git.diff import CodeDiff, Span
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from webapp.git.values import Blob, CommitInfo, TreeEntry
     from webapp.repositories.models import CommitStatus, Protection, Publication, Repository
     from webapp.repositories.queries.searches import CommitFilter
+    from webapp.repositories.services.edits import Draft
 
 MAX_SHOWN_BYTES = 2_000_000
 MAX_COLOURED_BYTES = 400_000
@@ -50,6 +52,8 @@ MARKDOWN = (".md", ".markdown")
 SUFFIXES = {"python": "py", "bash": "sh", "shell": "sh", "console": "sh", "yaml": "yml", "javascript": "js"}
 """Languages of code in Markdown → how files of them end."""
 FILES_A_PAGE = 200
+FILES_BESIDE = 150
+"""Files that are listed beside the editor."""
 COMMITS_A_PAGE = 30
 BRANCHES_A_PAGE = 50
 REPOSITORIES_A_PAGE = 30
@@ -167,6 +171,24 @@ class BlobPage:
     history_url: str
 
 
+@dataclass(frozen=True, slots=True)
+class EditorFile:
+    """A file beside the editor."""
+
+    path: str
+    name: str
+    url: str
+    """Of the editor that opens it."""
+
+
+@dataclass(frozen=True, slots=True)
+class EditorFolder:
+    """A folder of such files."""
+
+    name: str
+    files: tuple[EditorFile, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditPage:
     """The editor."""
@@ -181,6 +203,11 @@ class EditPage:
     default_message: str
     suggested_branch: str
     cancel_url: str
+    folders: tuple[EditorFolder, ...]
+    """Files of the ref: those of the folder first."""
+    unlisted: int
+    """How many more files the ref has."""
+    new_url: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -498,8 +525,10 @@ def problems_of(publication: Publication | None, path: str) -> list[dict[str, An
     return [item for item in publication.errors if item.get("file") == path]
 
 
-def edit_page(principal: Principal, repository: Repository, ref: str, path: str, *, mode: str) -> EditPage:
-    """Collect the editor's page: mode is edit, new or delete."""
+def edit_page(
+    principal: Principal, repository: Repository, ref: str, path: str, *, mode: str, head: str = ""
+) -> EditPage:
+    """Collect the editor's page: mode is edit, new or delete; the file is as the head has it, or the commit that is named."""
     common = frame(principal, repository, ref)
     permissions.check_write(principal, repository)
     if not common.is_branch:
@@ -507,12 +536,14 @@ def edit_page(principal: Principal, repository: Repository, ref: str, path: str,
         raise NotFound(message, code="not_a_branch")
     content = ""
     if mode != "new":
-        blob = code.read_blob(repository, common.head, path)
+        blob = code.read_blob(repository, head or common.head, path)
         if mode == "edit" and (blob.is_binary or blob.kind != "file" or blob.size > MAX_EDITED_BYTES):
             message = f"{path} cannot be edited here: it is binary, a link or larger than 1 MB. Change it with Git."
             raise NotFound(message, code="not_editable")
         content = blob.text if mode == "edit" else ""
     publication = branch_queries.get_publication(repository, common.ref, common.head)
+    paths = code.list_files(repository, common.head) if mode != "delete" else []
+    folder = path.strip("/") if mode == "new" else path.rpartition("/")[0]
     return EditPage(
         frame=common,
         mode=mode,
@@ -521,9 +552,48 @@ def edit_page(principal: Principal, repository: Repository, ref: str, path: str,
         content=content,
         language=find_language(path) or ("python" if mode == "new" else ""),
         problems_json=json.dumps(problems_of(publication, path)),
-        default_message=_default_message(mode, path),
+        default_message={"new": "", "delete": f"Delete {path.rpartition('/')[2]}"}.get(mode, suggest_message(path)),
         suggested_branch=_suggest_branch(repository, principal.username),
         cancel_url=ref_url(repository, "tree" if mode == "new" else "blob", common.ref, path),
+        folders=_list_editor_folders(repository, common.ref, paths, folder=folder),
+        unlisted=max(0, len(paths) - FILES_BESIDE),
+        new_url=ref_url(repository, "new", common.ref, folder),
+    )
+
+
+def find_editor_url(frame: Frame, draft: Draft) -> str:
+    """Return the address of the editor that goes on with a draft."""
+    view, path = ("edit", draft.path) if draft.path else ("new", draft.target.rpartition("/")[0])
+    return ref_url(frame.repository, view, frame.ref, path)
+
+
+def diff_drafts(repository: Repository, head: str, drafts: Iterable[Draft]) -> list[FileDiff]:
+    """Return what a commit of drafts on top of a head would change."""
+    changes = []
+    for draft in drafts:
+        if draft.target and is_changed(repository, head, draft):
+            old = find_old(repository, head, draft)
+            new = encode_draft(draft, old=old)
+            changes.append(diff_texts(draft.target, old=old, new=new, old_path=draft.path))
+    return changes
+
+
+def _list_editor_folders(
+    repository: Repository, ref: str, paths: Sequence[str], *, folder: str
+) -> tuple[EditorFolder, ...]:
+    """Group files by folder, the one of the open file first, up to what a page can hold."""
+
+    def order(path: str) -> tuple[bool, str, str]:
+        parent, _, name = path.rpartition("/")
+        return parent != folder, parent, name
+
+    listed = sorted(paths, key=order)[:FILES_BESIDE]
+    return tuple(
+        EditorFolder(
+            parent,
+            tuple(EditorFile(path, path.rpartition("/")[2], ref_url(repository, "edit", ref, path)) for path in files),
+        )
+        for parent, files in groupby(listed, key=lambda path: path.rpartition("/")[0])
     )
 
 
@@ -781,9 +851,9 @@ def find_language(path: str) -> str:
     return LANGUAGES.get(path.rpartition(".")[2].lower(), "")
 
 
-def _default_message(mode: str, path: str) -> str:
-    name = path.rpartition("/")[2]
-    return {"new": "", "delete": f"Delete {name}", "edit": f"Change {name}"}[mode]
+def suggest_message(path: str) -> str:
+    """Return the message of a commit that changes a file."""
+    return f"Change {path.rpartition('/')[2]}"
 
 
 def _suggest_branch(repository: Repository, username: str) -> str:

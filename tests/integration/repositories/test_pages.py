@@ -508,3 +508,72 @@ def test_publishing_is_said_once_and_asks_until_it_is_known(web: Client, reposit
     answer = _text(web.get(state.replace("&amp;", "&")))
     assert "3 JobSpecs" in answer
     assert "hx-" not in answer
+
+
+def _open_beside(web: Client, view: str, path: str, key: str, fields: dict[str, str]) -> dict[str, str]:
+    """Open a file from the editor of another one; return what its form sends."""
+    answer = web.post(f"/r/nyc/{view}/master/{path}", {**fields, "open": key})
+    assert answer.status_code == 200, answer.content.decode()[-2000:]
+    form, page = answer.context["form"], answer.context["page"]
+    sent = {name: form[name].value() or "" for name in ("path", "content", "message", "target", "branch", "head")}
+    sent["source"] = page.path if page.mode == "edit" else ""
+    for number, (draft, _url) in enumerate(answer.context["drafts"]):
+        names = ("path", "target", "text")
+        sent.update({f"draft-{name}-{number}": getattr(draft, name) for name in names})
+    return sent
+
+
+def test_several_files_are_written_one_after_the_other_and_committed_at_once(
+    web: Client, repository: Repository
+) -> None:
+    make.a_commit(repository, {"a.py": "a\r\n", "b.py": "b\n", "c.py": "c\n"})
+    head = queries.get_head(repository, "master")
+    page = _text(web.get("/r/nyc/edit/master/a.py"))
+    assert 'name="open" value="b.py" formaction="/r/nyc/edit/master/b.py"' in page
+    fields = {"source": "a.py", "path": "a.py", "content": "A\r\n", "message": "Change a.py", "head": head}
+    fields = _open_beside(web, "edit", "b.py", "b.py", {**fields, "target": "direct"})
+    assert (fields["content"], fields["message"]) == ("b\n", "Change 2 files")
+    fields = _open_beside(web, "edit", "c.py", "c.py", fields)
+    assert "draft-path-1" not in fields, "b.py is as it was"
+    fields = _open_beside(web, "new", "", "", {**fields, "path": "moved.py"})
+    fields = _open_beside(web, "edit", "a.py", "a.py", {**fields, "path": "docs/new.py", "content": "<new>\n"})
+    assert fields["content"] == "A\r\n", "what was typed first is kept"
+    preview = web.post("/r/nyc/edit/master/a.py", {**fields, "message": "", "act": "preview"})
+    assert [(file.path, file.status) for file in preview.context["changes"]] == [
+        ("a.py", "modified"),
+        ("moved.py", "renamed"),
+        ("docs/new.py", "added"),
+    ]
+    assert "&lt;new&gt;" in preview.content.decode()
+    assert queries.get_head(repository, "master") == head, "nothing is committed"
+    make.a_commit(repository, {"other.py": "x\n"})
+    answer = web.post("/r/nyc/edit/master/a.py", fields)
+    newest = queries.get_head(repository, "master")
+    assert answer["Location"] == f"/r/nyc/commit/{newest}"
+    assert queries.get_commit(repository, newest).subject == "Change 3 files"
+    assert queries.read_file(repository, "master", "a.py") == b"A\r\n"
+    assert queries.read_file(repository, "master", "moved.py") == b"c\n"
+    assert queries.read_file(repository, "master", "docs/new.py") == b"<new>\n"
+    assert "c.py" not in queries.list_files(repository, "master")
+
+
+def test_a_file_that_others_changed_holds_up_the_whole_commit(web: Client, repository: Repository) -> None:
+    make.a_commit(repository, {"a.py": "a\n", "b.py": "b\n"})
+    draft = {"draft-path-1": "b.py", "draft-target-1": "b.py", "draft-text-1": "mine\r\n"}
+    fields = {"source": "a.py", "head": queries.get_head(repository, "master"), **draft}
+    make.a_commit(repository, {"b.py": "theirs\n"})
+    newest = queries.get_head(repository, "master")
+    text = _text(_edit(web, repository, "a.py", "A\n", **fields), 409)
+    assert "Somebody else changed one of these files" in text
+    assert "theirs" in text
+    assert "mine" in text
+    dropped = _text(_edit(web, repository, "a.py", "A\n", drop="b.py", **{**fields, "head": newest}))
+    assert "mine" not in dropped
+    many = {f"draft-target-{number}": f"{number}.py" for number in range(31)}
+    assert "has at most 31 files" in _text(_edit(web, repository, "a.py", "A\n", **many), 422)
+    assert queries.get_head(repository, "master") == newest
+
+
+def test_a_draft_on_a_path_outside_is_refused(web: Client, repository: Repository) -> None:
+    draft = {"draft-path-1": "", "draft-target-1": "../x.py", "draft-text-1": "x"}
+    assert "x.py" in _text(_edit(web, repository, "README.md", "A\n", **draft), 422)

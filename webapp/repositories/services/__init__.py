@@ -3,7 +3,7 @@
 Modules:
     repositories: repositories made, described and deleted, and their members.
     branches: branches made and deleted.
-    edits: a file saved from the editor.
+    edits: files saved from the editor.
     commits: commits and merges on the server.
     pushes: what a push may do, and what follows of it.
     moves: whose move of a ref it is.
@@ -44,7 +44,7 @@ from webapp.repositories.services.commits import (
 )
 from webapp.repositories.services.copies import check_copy, check_repositories_part
 from webapp.repositories.services.deletions import sweep_deletions
-from webapp.repositories.services.edits import Edit, Mode, Moved, Refused, Saved, save_file
+from webapp.repositories.services.edits import Draft, Edit, Mode, Moved, Refused, Saved, is_changed, save_file
 from webapp.repositories.services.locks import sweep_leftovers, sweep_locks
 from webapp.repositories.services.moves import sweep_moves
 from webapp.repositories.services.protections import remove_protection, set_protection
@@ -69,6 +69,7 @@ from webapp.repositories.services.webhooks import (
 
 __all__ = [
     "Change",
+    "Draft",
     "Edit",
     "Mode",
     "Moved",
@@ -93,6 +94,7 @@ __all__ = [
     "delete_repository",
     "deliver",
     "find_push_room",
+    "is_changed",
     "land_merge",
     "merge_into_branch",
     "prepare_merge",

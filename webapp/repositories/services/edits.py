@@ -1,4 +1,4 @@
-"""Saving a file from the editor: one commit on the branch or on a new one, or what stood in its way."""
+"""Saving files from the editor: one commit on the branch or on a new one, or what stood in its way."""
 
 from __future__ import annotations
 
@@ -19,9 +19,25 @@ if TYPE_CHECKING:
 Mode = Literal["edit", "new", "delete"]
 
 
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A file as somebody left it in the editor to go on with another one; the form carries it until the commit."""
+
+    path: str
+    """Where it lies in the commit that was looked at; empty where it is new."""
+    target: str
+    """Where it is to lie."""
+    text: str
+
+    @property
+    def key(self) -> str:
+        """By which the editor finds it again."""
+        return self.path or self.target
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """What somebody did to one file while looking at a commit of its branch."""
+    """What somebody did to files while looking at a commit of their branch."""
 
     mode: Mode
     path: str
@@ -34,6 +50,13 @@ class Edit:
     """SHA of the commit that was looked at."""
     new_branch: str = ""
     """Makes this branch for the commit instead of moving the one that was looked at."""
+    others: tuple[Draft, ...] = ()
+    """Go into the same commit."""
+
+    @property
+    def paths(self) -> set[str]:
+        """The files as the commit that was looked at has them."""
+        return {self.path, *(draft.path for draft in self.others if draft.path)}
 
     @property
     def saved_path(self) -> str:
@@ -84,7 +107,7 @@ def _commit_to_new_branch(repository: Repository, parent: str, edit: Edit, *, by
         parent=parent,
         branch=edit.new_branch,
         message=edit.message,
-        changes=[_change(repository, edit)],
+        changes=_list_changes(repository, edit),
         expected_head=edit.head,
         by=by,
     )
@@ -97,7 +120,7 @@ def _commit(repository: Repository, branch: str, edit: Edit, *, by: Principal) -
         repository=repository,
         branch=branch,
         message=edit.message,
-        changes=[_change(repository, edit)],
+        changes=_list_changes(repository, edit),
         expected_head=newest if is_untouched else edit.head,
         by=by,
     )
@@ -105,22 +128,42 @@ def _commit(repository: Repository, branch: str, edit: Edit, *, by: Principal) -
 
 def _list_others(repository: Repository, edit: Edit, newest: str) -> list[FileDiff]:
     files = queries.compare(repository, edit.head, newest)
-    return [file for file in files if edit.path in (file.path, file.old_path)]
+    return [file for file in files if edit.paths & {file.path, file.old_path}]
+
+
+def _list_changes(repository: Repository, edit: Edit) -> list[Change]:
+    return [_change(repository, edit), *(_write(repository, edit.head, draft) for draft in edit.others)]
 
 
 def _change(repository: Repository, edit: Edit) -> Change:
     if edit.mode == "delete":
         return Change(path=edit.path, delete=True)
-    text = edit.text.replace("\r\n", "\n")
-    if edit.mode == "new":
-        return Change(path=edit.saved_path, content=text.encode())
-    content = (text.replace("\n", "\r\n") if _has_crlf(repository, edit) else text).encode()
-    return Change(path=edit.path, content=content, move_to=edit.saved_path if edit.saved_path != edit.path else None)
+    draft = Draft("" if edit.mode == "new" else edit.path, edit.saved_path, edit.text)
+    return _write(repository, edit.head, draft)
 
 
-def _has_crlf(repository: Repository, edit: Edit) -> bool:
-    """Return whether the file's lines end in CRLF: it keeps the ends that it had, while browsers always send CRLF."""
+def _write(repository: Repository, head: str, draft: Draft) -> Change:
+    content = encode_draft(draft, old=find_old(repository, head, draft))
+    if not draft.path:
+        return Change(path=draft.target, content=content)
+    return Change(path=draft.path, content=content, move_to=draft.target if draft.target != draft.path else None)
+
+
+def find_old(repository: Repository, head: str, draft: Draft) -> bytes | None:
+    """Return what a commit has of a draft's file; None where it has none."""
     try:
-        return b"\r\n" in queries.read_file(repository, edit.head, edit.path)
+        return queries.read_file(repository, head, draft.path) if draft.path else None
     except AppError:
-        return False
+        return None
+
+
+def is_changed(repository: Repository, head: str, draft: Draft) -> bool:
+    """Return whether a draft says something else than a commit."""
+    old = find_old(repository, head, draft)
+    return old is None or draft.target != draft.path or encode_draft(draft, old=old) != old
+
+
+def encode_draft(draft: Draft, *, old: bytes | None) -> bytes:
+    """Return a draft as a file: it keeps the ends of lines that it had, while browsers always send CRLF."""
+    text = draft.text.replace("\r\n", "\n")
+    return (text.replace("\n", "\r\n") if b"\r\n" in (old or b"") else text).encode()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -19,6 +21,8 @@ from webapp.repositories.forms import EditForm
 from webapp.repositories.views.common import add_refusal, show
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from django.http import HttpRequest
 
     from webapp.core.errors import AppError
@@ -106,24 +110,51 @@ def _editor(request: HttpRequest, repo: str, rest: str, *, mode: services.Mode) 
     if request.method != "POST":
         page = repository_pages.edit_page(principal, repository, ref, path, mode=mode)
         return _show(request, page, EditForm(initial=_initial(page)))
+    place = _Place(repository, ref, path, mode)
     form = EditForm(request.POST)
+    drafts = _read_drafts(form)
+    if "open" in request.POST:
+        return _open(request, place, form, drafts)
+    if "drop" in request.POST:
+        return _show_again(
+            request, place, form, [draft for draft in drafts if draft.key != request.POST["drop"]], status=HTTPStatus.OK
+        )
+    if request.POST.get("act") == "preview":
+        head, written = form.data.get("head", ""), (_read_open(form), *drafts)
+        changes = repository_pages.diff_drafts(repository, head, written)
+        return _show_again(request, place, form, drafts, status=HTTPStatus.OK, changes=changes)
     if not form.is_valid():
-        return _show_again(request, repository, ref, path, mode=mode, form=form, status=InvalidInput.status)
-    edit = _edit(form, path, mode=mode)
-    match services.save_file(repository=repository, branch=ref, edit=edit, by=principal):
+        return _show_again(request, place, form, drafts, status=InvalidInput.status)
+    return _save(request, place, form, drafts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Which file the editor has open."""
+
+    repository: Repository
+    ref: str
+    path: str
+    mode: services.Mode
+
+
+def _save(request: HttpRequest, place: _Place, form: EditForm, drafts: list[services.Draft]) -> HttpResponse:
+    repository, path = place.repository, place.path
+    edit = _edit(form, path, mode=place.mode, others=tuple(drafts))
+    match services.save_file(repository=repository, branch=place.ref, edit=edit, by=signed_in(request)):
         case services.Saved(commit, branch):
             messages.success(request, f"Committed {commit.short} to {branch}.")
-            if mode == "delete":
+            if drafts:
+                return redirect("repository-commit", repository.name, commit.sha)
+            if place.mode == "delete":
                 return redirect(repository_pages.ref_url(repository, "tree", branch, path.rpartition("/")[0]))
             return redirect(repository_pages.ref_url(repository, "blob", branch, edit.saved_path))
         case services.Moved(head, files):
-            form = _start_from(request, head)
-            return _show_again(
-                request, repository, ref, path, mode=mode, form=form, moved=files, status=Conflict.status
-            )
+            newest = _start_from(request, head)
+            return _show_again(request, place, newest, drafts, moved=files, status=Conflict.status)
         case services.Refused(error):
             _add(form, error)
-            return _show_again(request, repository, ref, path, mode=mode, form=form, status=error.status)
+            return _show_again(request, place, form, drafts, status=error.status)
 
 
 def _initial(page: EditPage) -> dict[str, Any]:
@@ -136,7 +167,7 @@ def _initial(page: EditPage) -> dict[str, Any]:
     }
 
 
-def _edit(form: EditForm, path: str, *, mode: services.Mode) -> services.Edit:
+def _edit(form: EditForm, path: str, *, mode: services.Mode, others: tuple[services.Draft, ...]) -> services.Edit:
     fields = form.cleaned_data
     return services.Edit(
         mode=mode,
@@ -146,7 +177,46 @@ def _edit(form: EditForm, path: str, *, mode: services.Mode) -> services.Edit:
         message=form.full_message,
         head=fields["head"],
         new_branch=fields["branch"] if fields["target"] == "new" else "",
+        others=others,
     )
+
+
+def _read_drafts(form: EditForm) -> list[services.Draft]:
+    """Return the files beside the open one; of two that would lie in one place the later counts."""
+    drafts = {fields["target"]: services.Draft(**fields) for fields in form.list_drafts() if fields["target"]}
+    return list(drafts.values())
+
+
+def _read_open(form: EditForm) -> services.Draft:
+    """Return the file that is open, as it was typed."""
+    source, target = form.data.get("source", ""), str(form.data.get("path", "")).strip("/ ")
+    return services.Draft(source, target or source, form.data.get("content", ""))
+
+
+def _open(request: HttpRequest, place: _Place, form: EditForm, drafts: list[services.Draft]) -> HttpResponse:
+    """Open another file, and carry what was typed so far in the form."""
+    left, head = _read_open(form), form.data.get("head", "")
+    carried = [draft for draft in drafts if draft.key != left.key]
+    if left.target and services.is_changed(place.repository, head, left):
+        carried.append(left)
+    wanted = request.POST["open"]
+    draft = next((draft for draft in carried if draft.key == wanted), None)
+    carried = [draft for draft in carried if draft.key != wanted]
+    page = repository_pages.edit_page(
+        signed_in(request), place.repository, place.ref, place.path, mode=place.mode, head=head
+    )
+    kept = {name: form.data.get(name, "") for name in ("details", "target", "branch", "head")}
+    opened = {"path": draft.target, "content": draft.text} if draft else {}
+    message = form.data.get("message", "")
+    if message in ("", repository_pages.suggest_message(left.path), _suggest_message(drafts)):
+        message = _suggest_message(carried) if carried else ""
+    initial = {**_initial(page), **kept, **opened, "message": message}
+    return _show(request, page, EditForm(initial=initial), drafts=carried)
+
+
+def _suggest_message(others: Sequence[services.Draft]) -> str:
+    """Return the message of a commit of the open file and others."""
+    return f"Change {len(others) + 1} files"
 
 
 def _add(form: EditForm, error: AppError) -> None:
@@ -168,20 +238,20 @@ def _start_from(request: HttpRequest, newest: str) -> EditForm:
 
 def _show_again(
     request: HttpRequest,
-    repository: Repository,
-    ref: str,
-    path: str,
-    *,
-    mode: services.Mode,
+    place: _Place,
     form: EditForm,
+    drafts: list[services.Draft],
+    *,
     moved: tuple[FileDiff, ...] = (),
+    changes: list[FileDiff] | None = None,
     status: int,
 ) -> HttpResponse:
     """Show the editor again with the text, whatever keeps an edit from being saved; the file may be gone meanwhile."""
-    if mode == "edit" and queries.find_kind(repository, queries.get_head(repository, ref), path) != "file":
+    repository, mode = place.repository, place.mode
+    if mode == "edit" and queries.find_kind(repository, queries.get_head(repository, place.ref), place.path) != "file":
         mode = "new"
-    page = repository_pages.edit_page(signed_in(request), repository, ref, path, mode=mode)
-    return _show(request, page, form, moved=moved, status=status)
+    page = repository_pages.edit_page(signed_in(request), repository, place.ref, place.path, mode=mode)
+    return _show(request, page, form, drafts=drafts, moved=moved, changes=changes, status=status)
 
 
 def _show(
@@ -189,7 +259,19 @@ def _show(
     page: EditPage,
     form: EditForm,
     *,
+    drafts: Sequence[services.Draft] = (),
     moved: tuple[FileDiff, ...] = (),
-    status: int = 200,
+    changes: list[FileDiff] | None = None,
+    status: int = HTTPStatus.OK,
 ) -> HttpResponse:
-    return show(request, "repositories/edit.html", page, status=status, form=form, moved=moved)
+    beside = [(draft, repository_pages.find_editor_url(page.frame, draft)) for draft in drafts]
+    return show(
+        request,
+        "repositories/edit.html",
+        page,
+        status=status,
+        form=form,
+        moved=moved,
+        drafts=beside,
+        changes=changes,
+    )
