@@ -6,9 +6,10 @@ in return, and ends this process when it has what it wanted. One process reads o
 Questions: ``{"ask": "rows", ...}`` with the fields of RowsRequest; ``{"ask": "list", "location"}`` for the records of a
 manifest list; ``{"ask": "entries", "location"}`` for the first live entries of a manifest, and ``{"ask": "more"}`` for the
 next; ``{"ask": "sample", ...}`` with the fields of SampleRequest for the beginning of a file that somebody sent;
-``{"ask": "tables", "sql"}`` for the tables that a query names. Answers:
+``{"ask": "tables", "sql"}`` for the tables that a query names; ``{"ask": "lint", "path", "text"}`` for what a linter says
+of code. Answers:
 ``{"rows", "total", "scanned"}``; ``{"records", "is_last"}``, packed (jobs/engine/read/packed.py); ``{"columns", "rows",
-"delimiter"}`` or ``{"problem"}``; ``{"tables"}`` or ``{"problem"}``; or ``{"failure", "message"}`` with a ReadFailure. In between: ``{"open": location}``,
+"delimiter"}`` or ``{"problem"}``; ``{"tables"}`` or ``{"problem"}``; ``{"problems"}``; or ``{"failure", "message"}`` with a ReadFailure. In between: ``{"open": location}``,
 answered by ``{"size"}`` and an open file where there is one, and ``{"read": location, "start", "size"}``, answered by the
 bytes.
 """
@@ -29,6 +30,7 @@ from jobs.engine.read.first_rows import read_rows
 from jobs.engine.read.manifest_files import read_live_entries, read_manifest_list
 from jobs.engine.read.packed import pack
 from jobs.entrypoints.answering import Answer, Answering, answer_all
+from jobs.entrypoints.linting import lint
 from jobs.protocol import RowsRequest, SampleRequest
 
 MOST_QUESTION_BYTES = 256 * 1024 * 1024
@@ -60,6 +62,8 @@ class RowsReader(Answering):
             return self._sample(SampleRequest(**details))
         if ask == "tables":
             return _list_tables(details["sql"])
+        if ask == "lint":
+            return {"problems": lint(details["path"], details["text"])}
         if ask == "list":
             records = read_manifest_list(details["location"], self.files)
             return {"records": [pack(record) for record in records], "is_last": True}

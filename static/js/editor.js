@@ -12,7 +12,7 @@ import {
 } from '@codemirror/language';
 import { searchKeymap, highlightSelectionMatches } from '@codemirror/search';
 import { autocompletion, completionKeymap, closeBrackets, closeBracketsKeymap } from '@codemirror/autocomplete';
-import { lintKeymap, lintGutter, setDiagnostics } from '@codemirror/lint';
+import { forceLinting, lintKeymap, lintGutter, linter } from '@codemirror/lint';
 import { python } from '@codemirror/lang-python';
 import { sql } from '@codemirror/lang-sql';
 import { yaml } from '@codemirror/lang-yaml';
@@ -20,6 +20,7 @@ import { json } from '@codemirror/lang-json';
 import { tags } from '@lezer/highlight';
 import { completeDatasets } from './completion.js';
 import { chooseConflicts } from './conflicts.js';
+import { askLinter } from './lint.js';
 import './csv.js';
 
 const LANGUAGES = { python, sql, yaml, json };
@@ -95,6 +96,7 @@ customElements.define('code-editor', class extends HTMLElement {
             ...completionKeymap, ...lintKeymap, indentWithTab,
           ]),
           support, syntaxHighlighting(highlight), theme,
+          linter((view) => this.findProblems(view), { delay: 700 }),
           EditorState.readOnly.of(this.hasAttribute('readonly')),
           EditorView.contentAttributes.of({ 'aria-label': this.getAttribute('label') ?? 'Code editor' }),
           EditorView.updateListener.of((update) => {
@@ -106,7 +108,7 @@ customElements.define('code-editor', class extends HTMLElement {
       }),
     });
     field.hidden = true;
-    this.showProblems();
+    if (this.dataset.problems) forceLinting(this.view);
     this.warn = (event) => { if (this.changed && !field.form?.dataset.sent) event.preventDefault(); };
     addEventListener('beforeunload', this.warn);
   }
@@ -123,14 +125,20 @@ customElements.define('code-editor', class extends HTMLElement {
   /** Put text in the place of what stands between two offsets. */
   replace(from, to, insert) { this.view.dispatch({ changes: { from, to, insert } }); }
 
-  /** data-problems='[{"line": 3, "message": "…"}]': errors of the last publication, marked at their lines. */
-  showProblems() {
-    const problems = JSON.parse(this.dataset.problems || '[]');
-    const { doc } = this.view.state;
-    const marks = problems.filter((p) => p.line >= 1 && p.line <= doc.lines).map((problem) => {
-      const line = doc.line(problem.line);
-      return { from: line.from, to: line.to, severity: 'error', message: problem.message };
-    });
-    this.view.dispatch(setDiagnostics(this.view.state, marks));
+  /**
+   * data-problems='[{"line": 3, "message": "…"}]': errors of the last publication, as long as their lines say the same;
+   * data-lint: the address that says what is wrong with the text as it is now.
+   */
+  async findProblems({ state: { doc } }) {
+    const before = this.querySelector('textarea').defaultValue.split('\n');
+    const published = JSON.parse(this.dataset.problems || '[]')
+      .filter(({ line }) => line >= 1 && line <= doc.lines && doc.line(line).text === before[line - 1])
+      .map(({ line, message }) => {
+        const { from, to } = doc.line(line);
+        return { from, to, severity: 'error', source: 'publication', message };
+      });
+    const path = this.closest('form')?.elements.namedItem('path')?.value ?? '';
+    const found = this.dataset.lint && path.endsWith('.py') ? await askLinter(this.dataset.lint, path, doc) : [];
+    return [...published, ...found];
   }
 });

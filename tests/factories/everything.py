@@ -52,6 +52,7 @@ BODIES: dict[str, Any] = {
     f"POST {REPOSITORY}/branches": {"name": "more", "start_point": "master"},
     f"POST {REPOSITORY}/commits": {"branch": "fix", "message": "m", "changes": [{"path": "a", "content": "b"}]},
     f"POST {REPOSITORY}/commits/{{sha}}/statuses": {"name": "tests", "state": "success"},
+    f"POST {REPOSITORY}/lint": {"path": "notes.md", "text": "x"},
     f"POST {REPOSITORY}/members": {"user": "a-nobody", "role": "reader"},
     f"POST {REPOSITORY}/protections": {"branch": "fix"},
     f"POST {REPOSITORY}/pulls": {"title": "t", "source": "fix", "target": "master"},

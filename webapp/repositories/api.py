@@ -15,7 +15,7 @@ from webapp.core.errors import BadRequest, InvalidInput, PreconditionFailed
 from webapp.core.inputs import read_input
 from webapp.core.openapi import describe_filters, refusals
 from webapp.core.pagination import paginate
-from webapp.repositories import queries, services
+from webapp.repositories import permissions, queries, services
 from webapp.repositories import serializers as shapes
 
 if TYPE_CHECKING:
@@ -126,6 +126,21 @@ class RepositoryView(RepositoryEndpoint):
 
 def _description_tag(repository: Repository) -> str:
     return base64.urlsafe_b64encode(f"{repository.pk}:{repository.description}".encode()).decode().rstrip("=")
+
+
+class LintView(RepositoryEndpoint):
+    """Code that is not committed yet."""
+
+    @extend_schema(
+        operation_id="lintText",
+        request=shapes.TextToLintSerializer,
+        responses={200: shapes.LintReportSerializer, **refusals(503)},
+    )
+    def post(self, request: Request, repo: str) -> Response:  # noqa: ARG002 - DRF's signature
+        """Return what ruff says of a text of Python, as the editor shows it at its lines. Nothing is kept."""
+        permissions.check_write(self.principal, self.find(repo))
+        report = queries.lint(**read_input(shapes.TextToLintSerializer, self.body))
+        return Response(shapes.LintReportSerializer(report).data)
 
 
 class BranchesView(RepositoryEndpoint):

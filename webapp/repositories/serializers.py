@@ -8,7 +8,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from webapp.core.errors import find_refusal
-from webapp.core.inputs import Flag, Number, Text
+from webapp.core.inputs import Flag, NullIsAbsent, Number, Text
 from webapp.core.outgoing import check_url
 from webapp.core.serializers import NounSerializer
 from webapp.git.values import CommitInfo
@@ -264,6 +264,30 @@ class PathRuleSerializer(NounSerializer):
     pattern = Text(max_length=500)
     group = Text(max_length=150)
     approvals = Number(required=False, default=1, min_value=1, max_value=20)
+
+
+class TextToLintSerializer(NullIsAbsent):
+    """A text that is to be checked as if it lay at a path."""
+
+    path = Text(max_length=1000)
+    text = Text(allow_blank=True, trim_whitespace=False)
+
+
+class LintProblemSerializer(NounSerializer):
+    """Something that is wrong with a text; lines and columns count from 1."""
+
+    code = serializers.CharField(help_text="ruff's rule, or invalid-syntax")
+    message = serializers.CharField()
+    line = serializers.IntegerField()
+    column = serializers.IntegerField()
+    end_line = serializers.IntegerField()
+    end_column = serializers.IntegerField()
+
+
+class LintReportSerializer(NounSerializer):
+    """What a linter says of a text."""
+
+    problems = LintProblemSerializer(many=True)
 
 
 class NewWebhookSerializer(NounSerializer):

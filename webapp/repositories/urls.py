@@ -43,6 +43,7 @@ api_urls: list[URLPattern | URLResolver] = [
     path("repositories/<str:repo>", api.RepositoryView.as_view(), name="api-repository"),
     path("repositories/<str:repo>/branches", api.BranchesView.as_view(), name="api-branches"),
     path("repositories/<str:repo>/branches/<path:branch>", api.BranchView.as_view(), name="api-branch"),
+    path("repositories/<str:repo>/lint", api.LintView.as_view(), name="api-lint"),
     path("repositories/<str:repo>/commits", api.CommitsView.as_view(), name="api-commits"),
     path("repositories/<str:repo>/commits/<str:sha>", api.CommitView.as_view(), name="api-commit"),
     path("repositories/<str:repo>/commits/<str:sha>/statuses", api.StatusesView.as_view(), name="api-commit-statuses"),

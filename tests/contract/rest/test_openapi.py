@@ -88,6 +88,7 @@ MORE = {
     "/notifications/settings": "GET PATCH",
     "/repositories/{}/watch": "GET PUT DELETE",
     "/repositories/{}/commits/{}/statuses": "GET POST",
+    "/repositories/{}/lint": "POST",
     "/repositories/{}/queries": "GET POST",
     "/repositories/{}/queries/{}": "GET",
     "/repositories/{}/queries/{}/cancel": "POST",

@@ -7,6 +7,7 @@ Modules:
     history: histories, from rows of commits or from Git.
     searches: which commits of a history somebody asks for.
     moves: who brought commits to a branch.
+    linting: what a linter says of a text.
     statuses: what other programs said of commits.
     webhooks: webhooks and their deliveries.
 """
@@ -50,6 +51,7 @@ from webapp.repositories.queries.code import (
     read_file,
 )
 from webapp.repositories.queries.history import count_ahead_behind
+from webapp.repositories.queries.linting import lint
 from webapp.repositories.queries.moves import find_mover, list_pushers
 from webapp.repositories.queries.repositories import (
     find_repository,
@@ -91,6 +93,7 @@ __all__ = [
     "get_webhook",
     "has_published",
     "is_ever_reported",
+    "lint",
     "list_branch_names",
     "list_branches",
     "list_changes",
