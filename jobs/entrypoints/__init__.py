@@ -10,6 +10,7 @@ Modules:
     query: SQL of people over pinned tables.
     interrupt: a Spark session whose job is gone, ended.
     read: manifests and pages of rows, read for the web.
+    linting: what a linter says of code, for that.
     artifact: stored files of one comparison, read for the web.
     answering: what `read` and `artifact` share: one question after the other over a channel.
     pipeline_file: pipeline.toml, read.

@@ -140,3 +140,44 @@ def test_paths_and_columns_are_offered_between_quotes(page: Page) -> None:
     # Enter counts only once the offer has been seen for a moment; a click says which one is meant.
     offered.filter(has_text="carrier").first.click()
     expect(page.locator("code-editor textarea")).to_have_value(re.compile(r'column = "carrier'))
+
+
+def test_a_conflict_is_resolved_by_buttons_and_problems_are_shown_at_their_lines(
+    page: Page, installation: Installation
+) -> None:
+    token, branch, target = installation.make_token(), "editing/conflict", "editing/target"
+    for name, text in ((target, "a\nb\n"), (branch, "")):
+        start = "master" if name == target else target
+        _post(installation, token, "/repositories/nyc/branches", {"name": name, "start_point": start})
+        if text:
+            _commit(installation, token, name, text)
+    _commit(installation, token, branch, "a\nours\n")
+    _commit(installation, token, target, "a\ntheirs\n")
+    body = {"title": "Conflict", "source": branch, "target": target}
+    number = _post(installation, token, "/repositories/nyc/pulls", body)["number"]
+    page.goto(f"/r/nyc/pulls/{number}")
+    page.get_by_role("link", name="Resolve conflicts").click()
+    page.get_by_role("button", name="Use both").click()
+    expect(page.locator("code-editor textarea")).to_have_value("a\nours\ntheirs\n")
+    page.get_by_role("button", name="Commit the merge").click()
+    expect(page.get_by_text(f"{branch} has every commit of {target} now. 1 file resolved.")).to_be_visible()
+
+    page.goto(f"/r/nyc/edit/{branch}/pipelines/clean.py")
+    page.locator("code-editor .cm-content").click()
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text("print(missing)\n")
+    marker = page.locator("code-editor .cm-lint-marker-warning")
+    expect(marker).to_be_visible()
+    page.get_by_role("searchbox", name="Filter files").fill("notes")
+    page.get_by_role("button", name="notes.md").click()
+    page.wait_for_url("**/notes.md")
+    expect(page.get_by_role("button", name="pipelines/clean.py", exact=True)).to_be_visible()
+    page.get_by_role("button", name="Preview changes").click()
+    expect(page.get_by_role("heading", name="pipelines/clean.py")).to_be_visible()
+    expect(page.locator("table.diff").first).to_contain_text("print(missing)")
+
+
+def _commit(installation: Installation, token: str, branch: str, text: str) -> None:
+    change = {"path": "notes.md", "content": text}
+    body = {"branch": branch, "message": "Note", "changes": [change]}
+    _post(installation, token, "/repositories/nyc/commits", body)

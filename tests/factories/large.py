@@ -189,6 +189,7 @@ class Large:
             "a pull request": pull,
             "its commits": f"{pull}/commits",
             "its code": f"{pull}/code",
+            "its conflicts": f"{pull}/conflicts",
             "its schemas": f"{pull}/schema",
             "its data": f"{pull}/data",
             "its builds": f"{pull}/builds",

@@ -11,7 +11,17 @@ from webapp.git.errors import BadChange
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["Clash", "ConflictedFile", "Marks", "Resolution", "Segment", "Version", "cut_ends", "read_marked", "settle"]
+__all__ = [
+    "Clash",
+    "ConflictMarks",
+    "ConflictedFile",
+    "Resolution",
+    "Segment",
+    "SideVersion",
+    "cut_ends",
+    "read_marked",
+    "settle",
+]
 
 Take = Literal["ours", "theirs", "both"]
 GIT_MARK = 7
@@ -20,7 +30,7 @@ _RUN = re.compile(rb"^(<+|=+|>+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class SideVersion:
     """What one commit has at a path: the name of a blob and its mode."""
 
     blob: str
@@ -40,7 +50,7 @@ Segment = str | Clash
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class ConflictMarks:
     """How a text shows what clashes: marks longer than any that the text has of its own, with a name behind them."""
 
     size: int
@@ -48,7 +58,7 @@ class Marks:
     theirs: str
 
     @classmethod
-    def fit(cls, texts: Iterable[bytes], *, ours: str, theirs: str) -> Marks:
+    def fit(cls, texts: Iterable[bytes], *, ours: str, theirs: str) -> ConflictMarks:
         """Return marks that no line of these texts looks like."""
         longest = max((len(run) for text in texts for run in _RUN.findall(text)), default=0)
         return cls(max(GIT_MARK, longest + 1), ours, theirs)
@@ -75,12 +85,12 @@ class ConflictedFile:
     """A file that both sides have changed, or that one has changed and the other removed."""
 
     path: str
-    ours: Version | None
+    ours: SideVersion | None
     """None where this side has no such file."""
-    theirs: Version | None
+    theirs: SideVersion | None
     segments: tuple[Segment, ...] = ()
     """Empty where it can only be taken as a whole: it is no text of both sides, or too long."""
-    marks: Marks
+    marks: ConflictMarks
 
     @property
     def is_ours(self) -> bool:
@@ -112,7 +122,7 @@ class Resolution:
     content: bytes | None = None
 
 
-def read_marked(text: str, marks: Marks) -> tuple[Segment, ...]:
+def read_marked(text: str, marks: ConflictMarks) -> tuple[Segment, ...]:
     """Return what a text with marks is made of."""
     begin, middle, end = f"{'<' * marks.size} ", "=" * marks.size, f"{'>' * marks.size} "
     segments: list[Segment] = []
@@ -147,7 +157,7 @@ def cut_ends(segments: tuple[Segment, ...], *, ours: bytes, theirs: bytes) -> tu
     return (*segments[:-1], cut)
 
 
-def settle(file: ConflictedFile, resolution: Resolution) -> bytes | Version | None:
+def settle(file: ConflictedFile, resolution: Resolution) -> bytes | SideVersion | None:
     """Return what a file becomes: new content, what a side has of it, or None where it goes.
 
     Raises:

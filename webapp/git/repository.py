@@ -19,7 +19,16 @@ from typing import TYPE_CHECKING, Any
 import pygit2
 from pygit2.enums import ConfigLevel, DeltaStatus, DiffFind, DiffOption, FileMode, ObjectType, SortMode
 
-from webapp.git.conflicts import GIT_MARK, ConflictedFile, Marks, Resolution, Version, cut_ends, read_marked, settle
+from webapp.git.conflicts import (
+    GIT_MARK,
+    ConflictedFile,
+    ConflictMarks,
+    Resolution,
+    SideVersion,
+    cut_ends,
+    read_marked,
+    settle,
+)
 from webapp.git.diff import (
     MAX_COLOUR_BYTES,
     ChangedFile,
@@ -119,7 +128,7 @@ _SHA = re.compile(r"[0-9a-f]{40}\Z")
 _SHORT_SHA = re.compile(r"[0-9a-f]{7,40}\Z")
 
 
-Stages = dict[int, Version]
+Stages = dict[int, SideVersion]
 """What a conflict consists of: of the base (1), of the target (2) and of the source (3)."""
 
 
@@ -630,11 +639,12 @@ class GitRepository:
         if state.conflicts and (not state.tree or any("\ufffd" in path for path in state.conflicts)):
             raise MergeConflict(state.conflicts)
         _tree, stages = self._merge_trees(source=source, target=target)
-        marked = {path: self._find_sides(path, target=target, source=source) for path in state.conflicts}
-        sides: dict[str, Stages] = {path: stages.get(path) or marked[path] for path in state.conflicts}
+        sides = {
+            path: stages.get(path) or self._find_sides(path, target=target, source=source) for path in state.conflicts
+        }
         readable = {path: versions for path, versions in stages.items() if self._is_readable(versions)}
         texts = [self._read_version(version) for versions in readable.values() for version in versions.values()]
-        marks = Marks.fit(texts, ours=target, theirs=source)
+        marks = ConflictMarks.fit(texts, ours=target, theirs=source)
         tree, _ = self._merge_trees(source=source, target=target, mark=marks.size)
         return [
             self._describe_conflict(tree, path, versions, marks, is_readable=path in readable)
@@ -642,12 +652,12 @@ class GitRepository:
         ]
 
     def _find_sides(self, path: str, *, target: str, source: str) -> Stages:
-        found = {}
+        versions = {}
         for stage, sha in ((2, target), (3, source)):
             with suppress(KeyError):
                 entry = self._commit(sha).tree[path]
-                found[stage] = Version(str(entry.id), int(entry.filemode or 0))
-        return found
+                versions[stage] = SideVersion(str(entry.id), int(entry.filemode or 0))
+        return versions
 
     def _is_readable(self, versions: Stages) -> bool:
         """Say whether both sides have a text of which lines can be chosen."""
@@ -658,11 +668,11 @@ class GitRepository:
             for version in versions.values()
         )
 
-    def _read_version(self, version: Version) -> bytes:
+    def _read_version(self, version: SideVersion) -> bytes:
         return bytes(self._repo[version.blob].data)
 
     def _describe_conflict(
-        self, tree: str, path: str, versions: Stages, marks: Marks, *, is_readable: bool
+        self, tree: str, path: str, versions: Stages, marks: ConflictMarks, *, is_readable: bool
     ) -> ConflictedFile:
         ours, theirs = versions.get(2), versions.get(3)
         file = ConflictedFile(path=path, ours=ours, theirs=theirs, marks=marks)
@@ -735,7 +745,7 @@ class GitRepository:
         for conflict in self.read_conflicts(source=source, target=target):
             becomes = settle(conflict, resolutions[conflict.path])
             _unused, mode = files.pop(conflict.path, (None, FileMode.BLOB))
-            if isinstance(becomes, Version):
+            if isinstance(becomes, SideVersion):
                 files[conflict.path] = (pygit2.Oid(hex=becomes.blob), FileMode(becomes.mode))
             elif becomes is not None:
                 with _storing():
@@ -980,7 +990,7 @@ def _read_stages(items: list[bytes]) -> dict[str, Stages]:
     for item in takewhile(bool, items):
         facts, path = item.split(b"\t", 1)
         mode, blob, stage = facts.decode().split()
-        stages[path.decode("utf-8", "replace")][int(stage)] = Version(blob, int(mode, 8))
+        stages[path.decode("utf-8", "replace")][int(stage)] = SideVersion(blob, int(mode, 8))
     if stages:
         return stages
     # Files that stand where Git would move others conflict, and are no versions of one file.

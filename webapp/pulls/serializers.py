@@ -174,16 +174,23 @@ class NewMergeSerializer(NewQueuedMergeSerializer):
     bypass = Flag(required=False, help_text="merge past a requirement; maintainers only")
 
 
-class ResolutionSerializer(NullIsAbsent):
+class ResolutionSerializer(serializers.Serializer[Any]):
     """What a file that conflicts is to be: `take` or `content`."""
 
     path = Text(trim_whitespace=False)
     take = serializers.ChoiceField(
         choices=["ours", "theirs", "both"],
         required=False,
+        allow_null=True,
         help_text="ours: the source branch's; of a text only the lines that clash are taken, the rest is merged",
     )
-    content = Text(required=False, allow_blank=True, trim_whitespace=False)
+    content = Text(required=False, allow_blank=True, allow_null=True, trim_whitespace=False)
+
+    def to_internal_value(self, data: Any) -> Any:
+        """Make a value of it."""
+        fields = super().to_internal_value(data)
+        text = fields.pop("content", None)
+        return Resolution(**fields, content=None if text is None else text.encode())
 
 
 class BranchUpdateSerializer(NullIsAbsent):
@@ -197,17 +204,6 @@ class BranchUpdateSerializer(NullIsAbsent):
     )
     resolutions = serializers.ListField(
         child=ResolutionSerializer(), required=False, max_length=MAX_FILES, help_text="one for each file that conflicts"
-    )
-
-    def validate_resolutions(self, fields: list[dict[str, Any]]) -> list[Resolution]:
-        """Make values of them."""
-        return [_read_resolution(field) for field in fields]
-
-
-def _read_resolution(fields: dict[str, Any]) -> Resolution:
-    content = fields.get("content")
-    return Resolution(
-        path=fields["path"], take=fields.get("take"), content=None if content is None else content.encode()
     )
 
 

@@ -77,7 +77,7 @@ class EditForm(forms.Form):
         """Return the files that the form carries beside the open one; fields of each have its number."""
         numbers = [name.removeprefix("draft-target-") for name in self.data if name.startswith("draft-target-")]
         return [
-            {part: str(self.data.get(f"draft-{part}-{number}", "")) for part in ("path", "target", "text")}
+            {part: self.data.get(f"draft-{part}-{number}", "").replace("\0", "") for part in ("path", "target", "text")}
             for number in numbers
         ]
 

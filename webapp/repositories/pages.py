@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from webapp.git.values import Blob, CommitInfo, TreeEntry
     from webapp.repositories.models import CommitStatus, Protection, Publication, Repository
     from webapp.repositories.queries.searches import CommitFilter
-    from webapp.repositories.services.edits import Draft
+    from webapp.repositories.services.edits import FileDraft
 
 MAX_SHOWN_BYTES = 2_000_000
 MAX_COLOURED_BYTES = 400_000
@@ -208,6 +208,8 @@ class EditPage:
     unlisted: int
     """How many more files the ref has."""
     new_url: str
+    post_url: str
+    """Of this editor, which may stand at the address of a file that cannot be opened."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -558,21 +560,22 @@ def edit_page(
         folders=_list_editor_folders(repository, common.ref, paths, folder=folder),
         unlisted=max(0, len(paths) - FILES_BESIDE),
         new_url=ref_url(repository, "new", common.ref, folder),
+        post_url=ref_url(repository, mode, common.ref, path),
     )
 
 
-def find_editor_url(frame: Frame, draft: Draft) -> str:
+def find_editor_url(frame: Frame, draft: FileDraft) -> str:
     """Return the address of the editor that goes on with a draft."""
     view, path = ("edit", draft.path) if draft.path else ("new", draft.target.rpartition("/")[0])
     return ref_url(frame.repository, view, frame.ref, path)
 
 
-def diff_drafts(repository: Repository, head: str, drafts: Iterable[Draft]) -> list[FileDiff]:
+def diff_drafts(repository: Repository, head: str, drafts: Iterable[FileDraft]) -> list[FileDiff]:
     """Return what a commit of drafts on top of a head would change."""
     changes = []
     for draft in drafts:
-        if draft.target and is_changed(repository, head, draft):
-            old = find_old(repository, head, draft)
+        if draft.target and is_changed(draft, repository=repository, head=head):
+            old = find_old(draft, repository=repository, head=head)
             new = encode_draft(draft, old=old)
             changes.append(diff_texts(draft.target, old=old, new=new, old_path=draft.path))
     return changes

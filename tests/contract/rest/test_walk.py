@@ -150,6 +150,7 @@ def walk_repository(stack: Stack) -> None:
     stack.call("GET", "/repositories/shop/contents/")
     stack.call("GET", "/repositories/shop/contents/pipelines/totals.py?ref=master")
     stack.call("GET", "/repositories/shop/jobspecs")
+    stack.call("POST", "/repositories/shop/lint", json={"path": "a.py", "text": "import os\n"})
 
 
 def walk_dataset(stack: Stack) -> str:
@@ -214,6 +215,7 @@ def walk_pull(stack: Stack) -> int:
     stack.call("POST", f"{here}/close")
     stack.call("POST", f"{here}/reopen")
     stack.commit({"notes.md": "master moves\n"})
+    stack.call("GET", f"{here}/conflicts")
     stack.call("POST", f"{here}/update")
     note = {"path": "notes.md", "line": 1, "side": "head"}
     wish = {"body": "```suggestion\nmaster moved\n```", "anchor": note}

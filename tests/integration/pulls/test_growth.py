@@ -79,6 +79,7 @@ NOT_MEASURED = {
     "/api/v1/datasets/{dataset_id}/preview": "reads rows of a table",
     "/api/v1/datasets/{dataset_id}/schema": "reads a table's metadata",
     "/api/v1/jobs/{job_id}/log": "reads the end of a file",
+    "/api/v1/repositories/{repo}/pulls/{number}/conflicts": "reads files of two commits",
     "/api/v1/repositories/{repo}/contents/": "measured with a branch",
     "/api/v1/repositories/{repo}/protections/{branch}": "one row of the list that is measured",
     "/api/v1/repositories/{repo}/queries/{query_id}/difference": "reads stored rows",

@@ -545,6 +545,7 @@ def test_several_files_are_written_one_after_the_other_and_committed_at_once(
         ("docs/new.py", "added"),
     ]
     assert "&lt;new&gt;" in preview.content.decode()
+    assert "Nothing was committed" not in preview.content.decode(), "a message is not needed yet"
     assert queries.get_head(repository, "master") == head, "nothing is committed"
     make.a_commit(repository, {"other.py": "x\n"})
     answer = web.post("/r/nyc/edit/master/a.py", fields)
@@ -572,6 +573,15 @@ def test_a_file_that_others_changed_holds_up_the_whole_commit(web: Client, repos
     many = {f"draft-target-{number}": f"{number}.py" for number in range(31)}
     assert "has at most 31 files" in _text(_edit(web, repository, "a.py", "A\n", **many), 422)
     assert queries.get_head(repository, "master") == newest
+
+
+def test_a_file_that_cannot_be_opened_leaves_the_editor_where_it_was(web: Client, repository: Repository) -> None:
+    make.a_commit(repository, {"a.py": "a\n", "data.bin": "\0"})
+    fields = {"source": "a.py", "path": "a.py", "content": "typed", "head": queries.get_head(repository, "master")}
+    text = _text(web.post("/r/nyc/edit/master/data.bin", {**fields, "open": "data.bin"}), 404)
+    assert "cannot be edited here" in text
+    assert "typed" in text
+    assert 'action="/r/nyc/edit/master/a.py"' in text
 
 
 def test_a_draft_on_a_path_outside_is_refused(web: Client, repository: Repository) -> None:

@@ -9,7 +9,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from webapp.git.conflicts import Clash, ConflictedFile, Marks, Resolution, Segment, cut_ends, read_marked, settle
+from webapp.git.conflicts import (
+    Clash,
+    ConflictedFile,
+    ConflictMarks,
+    Resolution,
+    Segment,
+    cut_ends,
+    read_marked,
+    settle,
+)
 from webapp.git.errors import BadChange, MergeConflict
 from webapp.git.repository import GIT_ENVIRONMENT, GitRepository
 from webapp.git.values import Change, Person
@@ -182,14 +191,14 @@ def test_marks_are_told_from_what_a_text_says_itself(segments: list[Segment]) ->
         else:
             joined.append(segment)
     sides = [settle(a_file(joined), Resolution(path="f", take=take)) for take in ("ours", "theirs")] if joined else []
-    marks = Marks.fit([side for side in sides if isinstance(side, bytes)], ours="fix", theirs="master")
+    marks = ConflictMarks.fit([side for side in sides if isinstance(side, bytes)], ours="fix", theirs="master")
     marked = marks.write(joined)
     assert read_marked(marked, marks) == tuple(joined)
     assert (marks.find_left(marked) is not None) == any(isinstance(segment, Clash) for segment in joined)
 
 
 def a_file(segments: list[Segment]) -> ConflictedFile:
-    marks = Marks(7, "a", "b")
+    marks = ConflictMarks(7, "a", "b")
     return ConflictedFile(path="f", ours=None, theirs=None, segments=tuple(segments), marks=marks)
 
 

@@ -60,8 +60,8 @@ def _update(pull: PullRequest, form: SettleForm, chosen: Mapping[str, Settlement
     services.update_branch(
         pull=pull,
         by=by,
-        expected_head=form.cleaned_data["expected_head"],
-        expected_target=form.cleaned_data["expected_target"],
+        expected_head=form.cleaned_data.get("expected_head", ""),
+        expected_target=form.cleaned_data.get("expected_target", ""),
         resolutions=[settlement.as_resolution(path) for path, settlement in chosen.items()],
     )
 

@@ -44,7 +44,7 @@ from webapp.repositories.services.commits import (
 )
 from webapp.repositories.services.copies import check_copy, check_repositories_part
 from webapp.repositories.services.deletions import sweep_deletions
-from webapp.repositories.services.edits import Draft, Edit, Mode, Moved, Refused, Saved, is_changed, save_file
+from webapp.repositories.services.edits import Edit, FileDraft, Mode, Moved, Refused, Saved, is_changed, save_file
 from webapp.repositories.services.locks import sweep_leftovers, sweep_locks
 from webapp.repositories.services.moves import sweep_moves
 from webapp.repositories.services.protections import remove_protection, set_protection
@@ -69,8 +69,8 @@ from webapp.repositories.services.webhooks import (
 
 __all__ = [
     "Change",
-    "Draft",
     "Edit",
+    "FileDraft",
     "Mode",
     "Moved",
     "Person",

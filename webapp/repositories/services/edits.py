@@ -20,7 +20,7 @@ Mode = Literal["edit", "new", "delete"]
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class FileDraft:
     """A file as somebody left it in the editor to go on with another one; the form carries it until the commit."""
 
     path: str
@@ -50,7 +50,7 @@ class Edit:
     """SHA of the commit that was looked at."""
     new_branch: str = ""
     """Makes this branch for the commit instead of moving the one that was looked at."""
-    others: tuple[Draft, ...] = ()
+    others: tuple[FileDraft, ...] = ()
     """Go into the same commit."""
 
     @property
@@ -138,18 +138,18 @@ def _list_changes(repository: Repository, edit: Edit) -> list[Change]:
 def _change(repository: Repository, edit: Edit) -> Change:
     if edit.mode == "delete":
         return Change(path=edit.path, delete=True)
-    draft = Draft("" if edit.mode == "new" else edit.path, edit.saved_path, edit.text)
+    draft = FileDraft("" if edit.mode == "new" else edit.path, edit.saved_path, edit.text)
     return _write(repository, edit.head, draft)
 
 
-def _write(repository: Repository, head: str, draft: Draft) -> Change:
-    content = encode_draft(draft, old=find_old(repository, head, draft))
+def _write(repository: Repository, head: str, draft: FileDraft) -> Change:
+    content = encode_draft(draft, old=find_old(draft, repository=repository, head=head))
     if not draft.path:
         return Change(path=draft.target, content=content)
     return Change(path=draft.path, content=content, move_to=draft.target if draft.target != draft.path else None)
 
 
-def find_old(repository: Repository, head: str, draft: Draft) -> bytes | None:
+def find_old(draft: FileDraft, *, repository: Repository, head: str) -> bytes | None:
     """Return what a commit has of a draft's file; None where it has none."""
     try:
         return queries.read_file(repository, head, draft.path) if draft.path else None
@@ -157,13 +157,13 @@ def find_old(repository: Repository, head: str, draft: Draft) -> bytes | None:
         return None
 
 
-def is_changed(repository: Repository, head: str, draft: Draft) -> bool:
+def is_changed(draft: FileDraft, *, repository: Repository, head: str) -> bool:
     """Return whether a draft says something else than a commit."""
-    old = find_old(repository, head, draft)
+    old = find_old(draft, repository=repository, head=head)
     return old is None or draft.target != draft.path or encode_draft(draft, old=old) != old
 
 
-def encode_draft(draft: Draft, *, old: bytes | None) -> bytes:
+def encode_draft(draft: FileDraft, *, old: bytes | None) -> bytes:
     """Return a draft as a file: it keeps the ends of lines that it had, while browsers always send CRLF."""
     text = draft.text.replace("\r\n", "\n")
     return (text.replace("\n", "\r\n") if b"\r\n" in (old or b"") else text).encode()

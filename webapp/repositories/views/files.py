@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -13,7 +13,7 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_safe
 
 from webapp.accounts.permissions import signed_in
-from webapp.core.errors import Conflict, InvalidInput
+from webapp.core.errors import Conflict, InvalidInput, NotFound
 from webapp.core.numbers import read_count
 from webapp.repositories import pages as repository_pages
 from webapp.repositories import queries, services
@@ -110,26 +110,25 @@ def _editor(request: HttpRequest, repo: str, rest: str, *, mode: services.Mode) 
     if request.method != "POST":
         page = repository_pages.edit_page(principal, repository, ref, path, mode=mode)
         return _show(request, page, EditForm(initial=_initial(page)))
-    place = _Place(repository, ref, path, mode)
+    place = _OpenFile(repository, ref, path, mode)
     form = EditForm(request.POST)
     drafts = _read_drafts(form)
     if "open" in request.POST:
         return _open(request, place, form, drafts)
     if "drop" in request.POST:
-        return _show_again(
-            request, place, form, [draft for draft in drafts if draft.key != request.POST["drop"]], status=HTTPStatus.OK
-        )
+        others = [draft for draft in drafts if draft.key != request.POST["drop"]]
+        return _show_again(request, place, _unchecked(form), others, status=HTTPStatus.OK)
     if request.POST.get("act") == "preview":
         head, written = form.data.get("head", ""), (_read_open(form), *drafts)
         changes = repository_pages.diff_drafts(repository, head, written)
-        return _show_again(request, place, form, drafts, status=HTTPStatus.OK, changes=changes)
+        return _show_again(request, place, _unchecked(form), drafts, status=HTTPStatus.OK, changes=changes)
     if not form.is_valid():
         return _show_again(request, place, form, drafts, status=InvalidInput.status)
     return _save(request, place, form, drafts)
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _OpenFile:
     """Which file the editor has open."""
 
     repository: Repository
@@ -138,7 +137,7 @@ class _Place:
     mode: services.Mode
 
 
-def _save(request: HttpRequest, place: _Place, form: EditForm, drafts: list[services.Draft]) -> HttpResponse:
+def _save(request: HttpRequest, place: _OpenFile, form: EditForm, drafts: list[services.FileDraft]) -> HttpResponse:
     repository, path = place.repository, place.path
     edit = _edit(form, path, mode=place.mode, others=tuple(drafts))
     match services.save_file(repository=repository, branch=place.ref, edit=edit, by=signed_in(request)):
@@ -167,7 +166,7 @@ def _initial(page: EditPage) -> dict[str, Any]:
     }
 
 
-def _edit(form: EditForm, path: str, *, mode: services.Mode, others: tuple[services.Draft, ...]) -> services.Edit:
+def _edit(form: EditForm, path: str, *, mode: services.Mode, others: tuple[services.FileDraft, ...]) -> services.Edit:
     fields = form.cleaned_data
     return services.Edit(
         mode=mode,
@@ -181,40 +180,52 @@ def _edit(form: EditForm, path: str, *, mode: services.Mode, others: tuple[servi
     )
 
 
-def _read_drafts(form: EditForm) -> list[services.Draft]:
+def _read_drafts(form: EditForm) -> list[services.FileDraft]:
     """Return the files beside the open one; of two that would lie in one place the later counts."""
-    drafts = {fields["target"]: services.Draft(**fields) for fields in form.list_drafts() if fields["target"]}
+    drafts = {fields["target"]: services.FileDraft(**fields) for fields in form.list_drafts() if fields["target"]}
     return list(drafts.values())
 
 
-def _read_open(form: EditForm) -> services.Draft:
+def _read_open(form: EditForm) -> services.FileDraft:
     """Return the file that is open, as it was typed."""
-    source, target = form.data.get("source", ""), str(form.data.get("path", "")).strip("/ ")
-    return services.Draft(source, target or source, form.data.get("content", ""))
+    names = ("source", "path", "content")
+    source, target, text = (str(form.data.get(name, "")).replace("\0", "") for name in names)
+    return services.FileDraft(source, target.strip("/ ") or source, text)
 
 
-def _open(request: HttpRequest, place: _Place, form: EditForm, drafts: list[services.Draft]) -> HttpResponse:
+def _open(request: HttpRequest, place: _OpenFile, form: EditForm, drafts: list[services.FileDraft]) -> HttpResponse:
     """Open another file, and carry what was typed so far in the form."""
     left, head = _read_open(form), form.data.get("head", "")
     carried = [draft for draft in drafts if draft.key != left.key]
-    if left.target and services.is_changed(place.repository, head, left):
+    if left.target and services.is_changed(left, repository=place.repository, head=head):
         carried.append(left)
-    wanted = request.POST["open"]
-    draft = next((draft for draft in carried if draft.key == wanted), None)
-    carried = [draft for draft in carried if draft.key != wanted]
-    page = repository_pages.edit_page(
-        signed_in(request), place.repository, place.ref, place.path, mode=place.mode, head=head
-    )
-    kept = {name: form.data.get(name, "") for name in ("details", "target", "branch", "head")}
+    key = request.POST["open"]
+    draft = next((draft for draft in carried if draft.key == key), None)
+    carried = [draft for draft in carried if draft.key != key]
+    try:
+        page = repository_pages.edit_page(
+            signed_in(request), place.repository, place.ref, place.path, mode=place.mode, head=head
+        )
+    except NotFound as error:
+        form.is_valid()
+        form.add_error(None, error.detail)
+        stays = replace(place, path=left.path, mode="edit" if left.path else "new")
+        return _show_again(request, stays, form, drafts, status=error.status)
+    commit = {name: form.data.get(name, "") for name in ("details", "target", "branch", "head")}
     opened = {"path": draft.target, "content": draft.text} if draft else {}
     message = form.data.get("message", "")
     if message in ("", repository_pages.suggest_message(left.path), _suggest_message(drafts)):
         message = _suggest_message(carried) if carried else ""
-    initial = {**_initial(page), **kept, **opened, "message": message}
+    initial = {**_initial(page), **commit, **opened, "message": message}
     return _show(request, page, EditForm(initial=initial), drafts=carried)
 
 
-def _suggest_message(others: Sequence[services.Draft]) -> str:
+def _unchecked(form: EditForm) -> EditForm:
+    """Return the form as it was typed, for somebody who does not commit yet and so has nothing to mend."""
+    return EditForm(initial={name: form.data.get(name, "") for name in form.fields})
+
+
+def _suggest_message(others: Sequence[services.FileDraft]) -> str:
     """Return the message of a commit of the open file and others."""
     return f"Change {len(others) + 1} files"
 
@@ -238,9 +249,9 @@ def _start_from(request: HttpRequest, newest: str) -> EditForm:
 
 def _show_again(
     request: HttpRequest,
-    place: _Place,
+    place: _OpenFile,
     form: EditForm,
-    drafts: list[services.Draft],
+    drafts: list[services.FileDraft],
     *,
     moved: tuple[FileDiff, ...] = (),
     changes: list[FileDiff] | None = None,
@@ -259,7 +270,7 @@ def _show(
     page: EditPage,
     form: EditForm,
     *,
-    drafts: Sequence[services.Draft] = (),
+    drafts: Sequence[services.FileDraft] = (),
     moved: tuple[FileDiff, ...] = (),
     changes: list[FileDiff] | None = None,
     status: int = HTTPStatus.OK,
