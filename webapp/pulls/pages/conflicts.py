@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from webapp.core.errors import Conflict
-from webapp.pulls.pages.conversation import frame
-from webapp.pulls.pages.head import PullHead, load, read_head
+from webapp.pulls.pages.head import PullHead, frame, load, read_head
 from webapp.pulls.queries.conflicts import read_conflicts
 from webapp.repositories.pages import find_language
 
