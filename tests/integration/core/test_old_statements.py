@@ -26,7 +26,18 @@ from webapp.builds.services.publication import write_missing_inputs
 from webapp.comparisons.rules.dataset_rules import ComparisonRules
 from webapp.comparisons.services import request_comparison
 from webapp.datasets.models import Dataset
-from webapp.pulls.models import Merge, NamedComparison, PullDataset, PullRequest
+from webapp.pulls.models import (
+    Assignee,
+    DatasetVerdict,
+    Label,
+    Merge,
+    NamedComparison,
+    PullDataset,
+    PullLabel,
+    PullRequest,
+    QueuedMerge,
+    ReviewRequest,
+)
 from webapp.pulls.rules import states
 from webapp.pulls.services import open_pull
 from webapp.pulls.services.merging import resume_merge
@@ -77,6 +88,7 @@ def test_old_processes_read_write_and_remove_in_every_table(old: Apps) -> None:
     ends = {"before": row.before, "after": row.after, "comparison": row.comparison}
     NamedComparison.objects.create(row=row, name=states.THIS_BRANCH, **ends)
     PendingMove.objects.create(repository=row.pull.repository, ref="refs/heads/fix", by=row.pull.author)
+    add_rows_of_reviews(row.pull)
     old_tables = {model._meta.db_table for model in list_models(old)}
     new = [
         model
@@ -93,6 +105,18 @@ def test_old_processes_read_write_and_remove_in_every_table(old: Apps) -> None:
 
     assert broken == {}
     assert {"builds_publishedspec", "pulls_pulldataset", "pulls_comparison", "repositories_repository"} <= removed
+
+
+def add_rows_of_reviews(pull: PullRequest) -> None:
+    """Make a row in each table that only a review or the merge queue fills."""
+    person = {"pull": pull, "user": pull.author}
+    DatasetVerdict.objects.create(pull=pull, reviewer=pull.author, path="/shop/raw", verdict=states.ACCEPTED)
+    PullLabel.objects.create(pull=pull, label=Label.objects.get(name="data"))
+    Assignee.objects.create(**person)
+    ReviewRequest.objects.create(**person, asked_by=pull.author)
+    QueuedMerge.objects.create(
+        pull=pull, repository=pull.repository, target=pull.target, enqueued_by=pull.author, source_sha=pull.head_sha
+    )
 
 
 def write_again(row: Any) -> None:

@@ -40,6 +40,7 @@ NO_KEY = {
     "builds.Job.sha": "its code's repository is a name, as its manifest says, and may be another than its build's",
     "datasets.DeletedBranch.git_head": "datasets know no repositories; a mark that is compared with a deleted branch's",
     "pulls.PullRequest.followed_sha": "a mark that is compared with the head",
+    "pulls.PullCheck.head_sha": "a mark that is compared with the head",
 }
 """Columns with the hash of a Git object that lead to no row of a commit, and why."""
 
