@@ -127,7 +127,7 @@ def test_the_filter_of_datasets_hides_the_others(open_page: Callable[..., Page])
 
 def test_menus_close_by_escape_and_keep_the_focus(open_page: Callable[..., Page]) -> None:
     page = open_page(PULL)
-    review = page.locator("summary", has_text="Review")
+    review = page.locator("details.picker > summary", has_text="Review")
     review.click()
     expect(page.get_by_role("button", name="Submit review")).to_be_visible()
     page.keyboard.press("Escape")

@@ -28,7 +28,7 @@ def measure(element: Locator) -> FloatRect:
 @pytest.mark.parametrize("width", [WIDE, NARROW])
 def test_the_review_is_written_in_a_form_of_full_width(width: int, open_page: Callable[..., Page]) -> None:
     page = open_page(PULL, viewport={"width": width, "height": 1000})
-    page.locator("summary", has_text="Review").click()
+    page.locator("details.picker > summary", has_text="Review").click()
     popover = measure(page.locator(".popover", has_text="Submit review"))
     text = measure(page.get_by_label("Your review"))
     assert text["width"] > popover["width"] - 48

@@ -158,26 +158,26 @@ def test_a_viewed_file_folds(open_page: Callable[..., Page]) -> None:
 
 def test_nobody_approves_their_own(open_page: Callable[..., Page]) -> None:
     page = open_page(PULL, who="ines")
-    page.locator("summary", has_text="Review").click()
+    page.locator("details.picker > summary", has_text="Review").click()
     expect(page.get_by_role("radio", name=re.compile("Approve"))).to_be_disabled()
     expect(page.get_by_text("Nobody approves their own pull request.")).to_be_visible()
 
 
 def test_asking_for_changes_stands_against_the_merge_until_it_is_taken_back(open_page: Callable[..., Page]) -> None:
     page = open_page(PULL, who="olek")
-    page.locator("summary", has_text="Review").click()
+    page.locator("details.picker > summary", has_text="Review").click()
     page.get_by_label("Your review").fill("The sum of cancelled is missing.")
     page.get_by_role("radio", name=re.compile("Ask for changes")).check()
     page.get_by_role("button", name="Submit review").click()
     expect(page.locator("#merge-box")).to_contain_text("A reviewer asked for changes")
     expect(page.locator(".verdict")).to_contain_text("Changes asked for")
-    page.locator("summary", has_text="Review").click()
+    page.locator("details.picker > summary", has_text="Review").click()
     page.get_by_role("radio", name=re.compile("Approve")).check()
     page.get_by_role("button", name="Submit review").click()
     expect(page.locator("#merge-box")).not_to_contain_text("A reviewer asked for changes")
     # The approval counts; a new title does not make it void, so it is taken back for the tests beside this one.
     expect(page.locator(".verdict")).to_contain_text("1 of 1 approvals")
-    page.locator("summary", has_text="Review").click()
+    page.locator("details.picker > summary", has_text="Review").click()
     page.get_by_role("radio", name=re.compile("Ask for changes")).check()
     page.get_by_role("button", name="Submit review").click()
     expect(page.locator("#merge-box")).to_contain_text("A reviewer asked for changes")
