@@ -242,7 +242,7 @@ class Queries(Work):
         folder.mkdir(exist_ok=True)
         if code == 0:
             write_message(folder / sql.ANSWER, DiffResult(status="ok"))
-        sql._finish(ProcessEnd.of_code(code), Query.objects.held(row), folder)
+        sql._finish(row, ProcessEnd.of_code(code), Query.objects.held(row), folder)
 
     def cancel(self, row: Query) -> None:
         sql.cancel_query(query=row, by=self.world.maker)

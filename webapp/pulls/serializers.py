@@ -632,8 +632,8 @@ class PullCheckSerializer(NounSerializer):
         return None if query is None else QuerySerializer(query).data
 
     def _find(self, check: CheckResult) -> PullCheck | None:
-        found: PullCheck | None = self.context.get("checks", {}).get(check.query_check)
-        return found
+        query_check: PullCheck | None = self.context.get("checks", {}).get(check.query_check)
+        return query_check
 
 
 class CheckNameSerializer(ExactBody):

@@ -153,7 +153,9 @@ def test_a_rule_that_the_branch_weakens_holds_and_is_shown(repository: Repositor
         "Key: id → none (not before the merge; here: id)",
         "Ignored columns: none → amount (not before the merge; here: none)",
     )
-    assert [PullDatasetSerializer(row, context={"verdicts": []}).data["rule_changes"] for row in pull.datasets.all()] == [list(combined.changes)]
+    assert [
+        PullDatasetSerializer(row, context={"verdicts": []}).data["rule_changes"] for row in pull.datasets.all()
+    ] == [list(combined.changes)]
     page = read_data(make.maker_of(repository), "shop", pull.number, parameters={})
     assert page.view is not None
     assert page.view.rule_changes == list(combined.changes)

@@ -176,19 +176,21 @@ def forget_repository(*, repository: str) -> None:
 
 def set_sensitive(*, repository: str, branch: str, is_default: bool, rules: Mapping[str, SensitiveRule]) -> None:
     """Record what a branch of a repository calls sensitive, by the paths of datasets; no rules: nothing of what it called so."""
-    wanted = {
+    named = {
         path.lower(): {"columns": list(rule.columns), "groups": list(rule.groups), "is_default": is_default}
         for path, rule in rules.items()
     }
     rows = SensitiveColumns.objects.filter(repository=repository, branch=branch)
-    known = {row.path: {name: getattr(row, name) for name in ("columns", "groups", "is_default")} for row in rows}
-    if known == wanted:
+    kept_by_path = {
+        row.path: {name: getattr(row, name) for name in ("columns", "groups", "is_default")} for row in rows
+    }
+    if kept_by_path == named:
         return
     with transaction.atomic():
         rows.delete()
         SensitiveColumns.objects.bulk_create(
             SensitiveColumns(repository=repository, branch=branch, path=path, **fields)
-            for path, fields in wanted.items()
+            for path, fields in named.items()
         )
 
 

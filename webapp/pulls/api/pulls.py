@@ -189,9 +189,9 @@ class PullChecks(PullEndpoint):
         results = queries.list_checks(pull)
 
         def look_up(_page: list[Any]) -> dict[str, Any]:
-            found = {check.pk: check for check in checked.list_query_checks(pull)}
-            shown = {number: checked.find_shown_run(self.principal, check) for number, check in found.items()}
-            return {"checks": found, "shown": shown}
+            by_number = {check.pk: check for check in checked.list_query_checks(pull)}
+            shown = {number: checked.find_shown_run(self.principal, check) for number, check in by_number.items()}
+            return {"checks": by_number, "shown": shown}
 
         return Response(paginate(request._request, results, serializers.PullCheckSerializer, look_up=look_up))
 
