@@ -181,10 +181,10 @@ def set_sensitive(*, repository: str, branch: str, is_default: bool, rules: Mapp
         for path, rule in rules.items()
     }
     rows = SensitiveColumns.objects.filter(repository=repository, branch=branch)
-    kept_by_path = {
+    recorded = {
         row.path: {name: getattr(row, name) for name in ("columns", "groups", "is_default")} for row in rows
     }
-    if kept_by_path == named:
+    if recorded == named:
         return
     with transaction.atomic():
         rows.delete()
