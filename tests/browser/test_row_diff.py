@@ -86,6 +86,7 @@ def test_the_key_of_a_row_is_its_address_and_a_comment_there_has_a_preview(open_
     page.locator("tr[data-key] th.key a").nth(20).click()
     expect(page).to_have_url(re.compile("change=updated.*row="))
     expect(page.locator("tr.sought")).to_be_focused()
+    page.wait_for_load_state()  # the browser gives focus before the scripts hear keys
     page.keyboard.press("c")
     page.keyboard.type("late")
     page.keyboard.press("Control+a")
