@@ -181,9 +181,7 @@ def set_sensitive(*, repository: str, branch: str, is_default: bool, rules: Mapp
         for path, rule in rules.items()
     }
     rows = SensitiveColumns.objects.filter(repository=repository, branch=branch)
-    recorded = {
-        row.path: {name: getattr(row, name) for name in ("columns", "groups", "is_default")} for row in rows
-    }
+    recorded = {row.path: {name: getattr(row, name) for name in ("columns", "groups", "is_default")} for row in rows}
     if recorded == named:
         return
     with transaction.atomic():
