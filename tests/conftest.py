@@ -166,6 +166,15 @@ def _clock_without_past(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clock, "_cautious", clock._Cautious())
 
 
+@pytest.fixture(autouse=True)
+def _readings_of_this_test() -> None:
+    """What an earlier test has read is not written into the audit log of this one."""
+    from webapp.accounts.services import readings
+
+    with readings._lock:
+        readings._pending.clear()
+
+
 @pytest.fixture
 def silent_bell(tmp_path: Path) -> Iterator[None]:
     """A broker of this test's own: a sweep rings for nothing while what earlier tests left for no worker waits."""

@@ -38,15 +38,13 @@ def blockers(ask: Call, number: int) -> set[str]:
 
 
 def wait_for_end(ask: Call, number: int) -> dict[str, Any]:
-    """Wait until nobody asks for a merge any more; return its pull request."""
-    pull: dict[str, Any] = {}
+    """Wait until nobody asks for a merge any more; return its pull request, read after that."""
 
-    def is_over() -> bool:
-        pull.update(ask("ines", "GET", f"{PULLS}/{number}", expect=200))
-        return pull["queued"] is None
+    def read() -> dict[str, Any]:
+        return dict(ask("ines", "GET", f"{PULLS}/{number}", expect=200))
 
-    wait_until(is_over, seconds=180, every=0.5)
-    return pull
+    wait_until(lambda: read()["queued"] is None, seconds=180, every=0.5)
+    return read()
 
 
 def test_two_that_are_green_apart_never_make_master_red(stack: Stack, ask: Call) -> None:
