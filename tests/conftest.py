@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import tempfile
@@ -65,6 +66,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _Scheduling:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Start with what takes long, so that no worker ends long after the other."""
     items.sort(key=lambda item: next((n for n, start in enumerate(_LONG) if item.nodeid.startswith(start)), len(_LONG)))
+
+
+def pytest_collection_finish() -> None:
+    """Take all that collecting made out of what the garbage collector looks at, over and over, while tests run."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
