@@ -77,7 +77,7 @@ def _is_upload(path: str) -> bool:
 
 
 _ordinary = Gate("pages", threads=8, waiting=128)
-_uploads = Gate("uploads", threads=16, waiting=64, patience_s=300)
+_uploads = Gate("uploads", threads=16, waiting=64, patience_s=300, deadline_s=900)
 _readiness = Gate("readiness", threads=1, waiting=8)
 for _gate in (catalog_gate, _ordinary):
     register_gate(_gate)

@@ -32,6 +32,7 @@ SENTENCES = {
     422: "Read, and not acceptable; `errors` names the fields.",
     429: "Asked too often: Retry-After says when to come back.",
     503: "A part that this needs is not up: Retry-After says when to come back.",
+    504: "It has begun and did not end in time: what it does may still happen.",
     507: "There is no room: for what was sent, or on the disk where a read notes that it was asked.",
 }
 
@@ -82,7 +83,7 @@ class ApiSchema(AutoSchema):  # type: ignore[misc]  # drf-spectacular says nothi
         return operation
 
     def _shared_refusals(self, operation: dict[str, Any]) -> set[int]:
-        statuses = {401, 403, 503, 507}
+        statuses = {401, 403, 503, 504, 507}
         places = {(parameter["in"], parameter["name"]) for parameter in operation.get("parameters", [])}
         if any(place == "path" for place, _name in places):
             statuses |= {404}

@@ -10,7 +10,7 @@ import pytest
 
 from tests.factories.loops import run_loop
 from webapp.core.problems import list_headers
-from webapp.runtime.web.gates import Gate, Overloaded
+from webapp.runtime.web.gates import Gate, Overloaded, TookTooLong
 
 
 def run(*, calls: int, gate: Gate, held: threading.Event) -> list[Any]:
@@ -58,6 +58,31 @@ def test_who_waits_is_refused_in_time_even_while_every_thread_hangs() -> None:
     assert ("Retry-After", "2") in list_headers(outcomes[0])
     assert run_loop(gate.run(len, "four")) == 4, "and the threads serve on"
     assert ran == [], "who was told that nothing was done is not served after that"
+
+
+def test_whose_call_does_not_end_is_told_so_and_what_it_does_is_left_to_its_end() -> None:
+    gate, freed, ended = Gate("test", threads=2, waiting=5, patience_s=0.2, deadline_s=0.2), threading.Event(), []
+
+    def hang(name: str) -> str:
+        freed.wait()
+        ended.append(name)
+        return name
+
+    async def ask() -> None:
+        async with asyncio.timeout(20):
+            hanging = [asyncio.ensure_future(gate.run(hang, name)) for name in "ab"]
+            assert [type(error) for error in await asyncio.gather(*hanging, return_exceptions=True)] == [
+                TookTooLong
+            ] * 2
+            with pytest.raises(Overloaded):
+                await gate.run(len, "nobody is there to run it")
+            freed.set()
+            while len(ended) < 2:
+                await asyncio.sleep(0.01)
+            assert await gate.run(len, "four") == 4
+
+    run_loop(ask())
+    assert sorted(ended) == ["a", "b"]
 
 
 def test_who_has_gone_while_it_waited_is_not_served() -> None:

@@ -125,6 +125,7 @@ TYPE_BY_STATUS: Mapping[int, str] = MappingProxyType(
         422: "UnprocessableEntityException",
         429: "TooManyRequestsException",
         503: "ServiceUnavailableException",
+        504: "CommitStateUnknownException",
     }
 )
 

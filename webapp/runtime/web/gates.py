@@ -1,8 +1,12 @@
-"""A pool of threads behind a queue of bounded length: who would wait too long is refused at once."""
+"""A pool of threads behind a queue of bounded length: who would wait too long is refused at once.
+
+A call that does not end keeps its thread, which nobody can take from it, but not whoever asked.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -10,10 +14,12 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from webapp.core.errors import Unavailable
+from webapp.core.errors import AppError, Unavailable
 
 Result = TypeVar("Result")
 PATIENCE_S = 15.0
+DEADLINE_S = 120.0
+"""So long after the end of its patience a call is waited for."""
 STUCK_AFTER_S = 30.0
 """Longer than any call has reason to take: its own deadlines are shorter."""
 
@@ -27,16 +33,28 @@ class Overloaded(Unavailable):
         super().__init__("The server is busy and nothing was done: try again in a moment.")
 
 
+class TookTooLong(AppError):
+    """A call has begun and does not end. What it does may still happen, so nobody is told to send it again unseen."""
+
+    status = 504
+    title = "No answer in time"
+    default_code = "took_too_long"
+
+    def __init__(self) -> None:
+        super().__init__("This takes too long and may still be done: look whether it is before you ask for it again.")
+
+
 class _Waiting:
     """A call on its way to a thread, or to its refusal: whoever takes the work out first decides."""
 
-    __slots__ = ("_work", "due", "loop", "outcome")
+    __slots__ = ("_work", "due", "ends", "loop", "outcome")
 
-    def __init__(self, work: Callable[[], Any], *, loop: asyncio.AbstractEventLoop, due: float) -> None:
+    def __init__(self, work: Callable[[], Any], *, loop: asyncio.AbstractEventLoop, due: float, ends: float) -> None:
         self._work = [work]
         self.loop = loop
         self.outcome: asyncio.Future[Any] = loop.create_future()
         self.due = due
+        self.ends = ends
 
     @property
     def is_taken(self) -> bool:
@@ -57,10 +75,19 @@ class Gate:
     An executor does so too, at five times the cost: its futures are made for waiting threads, and here only the loop waits.
     """
 
-    def __init__(self, name: str, *, threads: int, waiting: int, patience_s: float = PATIENCE_S) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        threads: int,
+        waiting: int,
+        patience_s: float = PATIENCE_S,
+        deadline_s: float = DEADLINE_S,
+    ) -> None:
         """Have so many threads and so many calls that wait for one.
 
         Who has waited longer than `patience_s` is not served any more: most have gone, and the rest would wait longer still.
+        Whose call has begun and not ended `deadline_s` later is told so.
         """
         self.name = name
         self._threads = threads
@@ -68,18 +95,20 @@ class Gate:
         self._started = 0
         self._room = threads + waiting
         self._patience_s = patience_s
+        self._deadline_s = deadline_s
         self._inside = 0
         self._queue: SimpleQueue[_Waiting] = SimpleQueue()
         self._line: dict[_Waiting, None] = {}
         """Those that are inside, the oldest first."""
         self._looks_at = 0.0
-        """When the loop looks for those who have waited too long; in the past where it is not going to."""
+        """When the loop looks for those whose time is over; in the past where it is not going to."""
 
     async def run(self, call: Callable[..., Result], *arguments: Any) -> Result:
         """Run a call in a thread.
 
         Raises:
             Overloaded: too many wait already, or this one has waited too long; it was not run.
+            TookTooLong: it runs, and has not ended in time.
 
         """
         if self._inside >= self._room:
@@ -90,7 +119,8 @@ class Gate:
             threading.Thread(target=self._serve, name=f"{self.name}-{self._started}", daemon=True).start()
         self._inside += 1
         loop = asyncio.get_running_loop()
-        waiting = _Waiting(partial(call, *arguments), loop=loop, due=time.monotonic() + self._patience_s)
+        due = time.monotonic() + self._patience_s
+        waiting = _Waiting(partial(call, *arguments), loop=loop, due=due, ends=due + self._deadline_s)
         self._line[waiting] = None
         self._look_later(loop)
         try:
@@ -111,18 +141,17 @@ class Gate:
         return len(began) >= self._threads and time.monotonic() - max(began) > STUCK_AFTER_S
 
     def _look_later(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Have the loop itself refuse who waits too long: no thread does while all of them hang.
+        """Have the loop itself tell those whose time is over: no thread does while all of them hang.
 
-        One timer for all: the line is in the order in which patience ends.
+        One timer for all, which is never later than the patience of who comes next.
         """
-        if self._looks_at > (now := time.monotonic()):
+        if self._looks_at > (now := time.monotonic()) or not self._line:
             return
-        first = next((waiting for waiting in self._line if not waiting.is_taken), None)
-        if first is not None:
-            self._looks_at = first.due
-            loop.call_later(first.due - now, self._refuse_overdue, loop)
+        first = min(waiting.ends if waiting.is_taken else waiting.due for waiting in self._line)
+        self._looks_at = min(first, now + self._patience_s)
+        loop.call_later(self._looks_at - now, self._tell_overdue, loop)
 
-    def _refuse_overdue(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _tell_overdue(self, loop: asyncio.AbstractEventLoop) -> None:
         self._looks_at = 0.0
         now = time.monotonic()
         for waiting in self._line:
@@ -130,6 +159,9 @@ class Gate:
                 break
             if waiting.take() is not None:
                 waiting.loop.call_soon_threadsafe(_settle, waiting.outcome, None, Overloaded())
+            elif waiting.ends <= now:
+                waiting.ends = math.inf
+                waiting.loop.call_soon_threadsafe(_settle, waiting.outcome, None, TookTooLong())
         self._look_later(loop)
 
     def _serve(self) -> None:
@@ -161,7 +193,7 @@ def _run(work: Callable[[], Any], *, due: float) -> tuple[Any, BaseException | N
 
 
 def _settle(outcome: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
-    if outcome.cancelled():
+    if outcome.done():  # its asker has gone, or was told that this takes too long
         return
     if error is None:
         outcome.set_result(result)
