@@ -62,11 +62,12 @@ def test_who_waits_is_refused_in_time_even_while_every_thread_hangs() -> None:
 
 def test_whose_call_does_not_end_is_told_so_and_what_it_does_is_left_to_its_end() -> None:
     gate, freed, ended = Gate("test", threads=2, waiting=5, patience_s=0.2, deadline_s=0.2), threading.Event(), []
+    both_ended = threading.Barrier(3, timeout=20)
 
-    def hang(name: str) -> str:
+    def hang(name: str) -> None:
         freed.wait()
         ended.append(name)
-        return name
+        both_ended.wait()
 
     async def ask() -> None:
         async with asyncio.timeout(20):
@@ -77,8 +78,7 @@ def test_whose_call_does_not_end_is_told_so_and_what_it_does_is_left_to_its_end(
             with pytest.raises(Overloaded):
                 await gate.run(len, "nobody is there to run it")
             freed.set()
-            while len(ended) < 2:
-                await asyncio.sleep(0.01)
+            await asyncio.to_thread(both_ended.wait)
             assert await gate.run(len, "four") == 4
 
     run_loop(ask())
