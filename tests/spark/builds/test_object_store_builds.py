@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -52,6 +53,16 @@ for path in (table.location() + "/data/mine.parquet", table.metadata_location, i
     except OSError as error:
         print("REFUSED", path, "ACCESS_DENIED" in str(error))
 out.write_table(i0.arrow())
+"""
+KNOCK = """
+import socket
+
+for address in {addresses}:
+    try:
+        with socket.create_connection(tuple(address), timeout=5):
+            print("REACHED", address)
+    except OSError as error:
+        print("KEPT OUT", address, error)
 """
 LONG = """import gc
 import time
@@ -188,10 +199,19 @@ def test_spark_computes_what_changed_and_merges_it_with_keys_that_have_ended(lak
 
 
 def test_a_job_gets_keys_for_new_files_of_its_outputs_and_nothing_else(lake: Stack, object_store: ObjectStore) -> None:
-    source = HEAD + make_transform("spy", inputs=["/shop/raw"], output="/shop/spy", body=SPY)
-    lake.commit({"pipelines/spy.py": source})
-    build = built(lake, "/shop/spy")
+    with socket.create_server(("0.0.0.0", 0)) as neighbour:  # noqa: S104  # on each address by which a job could come
+        port = neighbour.getsockname()[1]
+        addresses = [["127.0.0.1", port], [socket.gethostname(), port], ["192.0.2.1", 80]]
+        body = SPY + KNOCK.format(addresses=addresses)
+        lake.commit(
+            {"pipelines/spy.py": HEAD + make_transform("spy", inputs=["/shop/raw"], output="/shop/spy", body=body)}
+        )
+        build = built(lake, "/shop/spy")
+        neighbour.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            neighbour.accept()
     log = lake.log(build["jobs"][0]["id"])
+    assert log.count("KEPT OUT") == len(addresses), log
     assert "SEEN True" in log
     assert "AWS_" not in log
     assert "TRIBUTARY_" not in log
