@@ -19,7 +19,8 @@ from tests.faults.comparisons import Comparer
 from tests.faults.ledger import Ledger
 from tests.faults.pace import MOST, OwnTime, wait_at_own_pace
 from tests.faults.people import People
-from tests.faults.usage import FEWEST, Usage
+from tests.faults.test_long_use import NO_LEAK_A_REQUEST, SAMPLES_OF_A_MINUTE
+from tests.faults.usage import FEWEST, Sample, Usage
 
 pytestmark = pytest.mark.integration
 LEAK = "import os\nkept = []\nwhile input():\n    kept.append(bytearray(os.urandom(8 << 20)))\n    kept += [os.open('/', 0) for _ in range(4)]\n    print()"
@@ -55,6 +56,23 @@ def test_a_planted_leak_of_memory_and_descriptors_is_found() -> None:
     with pytest.raises(AssertionError, match=r"planted grew from \d+ to \d+ MiB; planted grew from \d+ to \d+ desc"):
         sample(LEAK).check()
     sample(FLAT).check()
+
+
+def test_too_few_samples_are_no_proof() -> None:
+    """Neither of a leak nor of none: who asks is told so, with the limits of the minute of use as with any."""
+    few, enough = (Usage(NO_LEAK_A_REQUEST) for _ in range(2))
+    few.samples = {"planted": grow(FEWEST - 1), "often seen": grow(FEWEST)}
+    for usage, message in ((few, f"too few samples.*{{'planted': {FEWEST - 1}}}"), (Usage(), "too few samples")):
+        with pytest.raises(AssertionError, match=message):
+            usage.check()
+    enough.samples["planted"] = grow(SAMPLES_OF_A_MINUTE)
+    with pytest.raises(AssertionError, match=r"^planted grew from \d+ to \d+ descriptors$"):
+        enough.check()
+
+
+def grow(times: int) -> list[Sample]:
+    """What a part uses that forgets a descriptor with each of the some twenty requests between two samples."""
+    return [Sample(100, 50 + 20 * number, 10) for number in range(times)]
 
 
 @pytest.mark.parametrize(

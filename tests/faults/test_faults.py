@@ -51,9 +51,11 @@ class Plan:
     """A writer that is Spark, and a Spark server that is killed as other parts are."""
     with_supervisor: bool = False
     """The supervisor is killed, too."""
+    shows_leaks: bool = True
+    """Whether everything settles often enough to say that nothing grows; a minute is too short for that."""
 
 
-QUICK = Plan(SHORT, lasting=3, together=3)
+QUICK = Plan(SHORT, lasting=3, together=3, shows_leaks=False)
 
 
 @dataclass
@@ -124,7 +126,8 @@ def run_faults(stack: SupervisedStack, plan: Plan, server: Postgres | None = Non
     print(f"faults: {', '.join(f'{count} × {name}' for name, count in sorted(run.happened.items()))}")
     print(f"{run.load.summary()}; settled after {run.slowest:.1f} s at most")
     print(run.usage.summary())
-    run.usage.check()
+    if plan.shows_leaks:
+        run.usage.check()
 
 
 def start_load(stack: SupervisedStack, dice: random.Random, *, with_spark: bool) -> Load:

@@ -79,7 +79,11 @@ class Usage:
         self.samples[part].append(measure(pids))
 
     def check(self) -> None:
-        """Fail where the last third of a part's samples lies above the first third by more than chance explains."""
+        """Fail where the last third of a part's samples lies above the first third by more than chance explains.
+
+        A part with fewer samples than say anything was not checked, and that fails, too."""
+        few = {part: len(samples) for part, samples in self.samples.items() if len(samples) < FEWEST}
+        assert self.samples and not few, f"too few samples, {FEWEST} are the fewest that show a leak: {few}"
         leaks = [
             leak for part, samples in sorted(self.samples.items()) for leak in find_leaks(part, samples, self.limits)
         ]
@@ -96,9 +100,7 @@ class Usage:
 
 
 def find_leaks(part: str, samples: Sequence[Sample], limits: Limits) -> list[str]:
-    """Say what grew; nothing where there are too few samples."""
-    if len(samples) < FEWEST:
-        return []
+    """Say what grew."""
     early, late = compare_thirds(samples)
     leaks = []
     if late.mib > early.mib * limits.growth + limits.mib:
