@@ -85,6 +85,26 @@ def test_all_bodies_together_have_a_limit(tmp_path: Path) -> None:
         keep(incoming([PIECE] * 10), tmp_path, buffers=Buffers(5000))
 
 
+def test_what_nobody_known_has_sent_counts_with_the_rest(tmp_path: Path) -> None:
+    buffers = Buffers(2 * bodies.UNKNOWN_BYTES)
+
+    async def read_heads(*sources: Incoming) -> list[int]:
+        kept = [Body(buffers=buffers, folder=tmp_path) for _ in sources]
+        try:
+            for body, source in zip(kept, sources, strict=True):
+                await body.read_head(source)
+            return [body.length for body in kept]
+        finally:
+            for body in kept:
+                body.close()
+
+    announced = incoming([PIECE] * 20, (b"content-length", b"20000"))
+    assert run_loop(read_heads(incoming([PIECE] * 5), incoming([PIECE] * 20), announced)) == [5000, 17_000, 0]
+    with pytest.raises(Unavailable):
+        run_loop(read_heads(*(incoming([PIECE] * 12) for _ in range(3))))
+    assert buffers.held == 0
+
+
 def test_more_than_the_limit_is_refused_unread_where_it_is_announced(tmp_path: Path) -> None:
     for source in (incoming([PIECE] * 10, (b"content-length", b"10000")), incoming([PIECE] * 10)):
         source.limit = 2500

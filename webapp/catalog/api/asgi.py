@@ -89,19 +89,19 @@ async def _read(request: CatalogRequest, incoming: Incoming) -> bytes:
     endpoint, _ = endpoints.match(request.method, split_path(request.raw_path))
     if endpoint.operation != "getToken":
         read_token(request)
-    head = await incoming.read_head()
-    if not incoming.is_over:
-        await gate.run(_authenticate, request)
-        incoming.limit = MAX_BODY
-        incoming.check_size()
     body = bytearray()
     try:
-        # Of a body that is announced as long nothing is read before it is known who sends it.
-        piece = head or await incoming.read()
-        while piece:
+        while piece := await incoming.read_of_head():
             bodies.memory.take(len(piece))
             body += piece
-            piece = await incoming.read()
+        if not incoming.is_over:
+            # Of a body that is announced as long nothing is read before it is known who sends it.
+            await gate.run(_authenticate, request)
+            incoming.limit = MAX_BODY
+            incoming.check_size()
+        while piece := await incoming.read():
+            bodies.memory.take(len(piece))
+            body += piece
     except BaseException:
         bodies.memory.give_back(len(body))
         raise

@@ -1,7 +1,7 @@
 """Bodies of requests, read by the event loop: under a size, a deadline and a rate, before any thread is taken.
 
-Whoever is not known yet may send what fits into `UNKNOWN_BYTES`; beyond that a request shows who sends it first. What is
-sent then is counted, so that all bodies together take a bounded part of the memory, and what is long goes to the disk.
+Whoever is not known yet may send what fits into `UNKNOWN_BYTES`; beyond that a request shows who sends it first. All that is
+sent is counted, so that all bodies together take a bounded part of the memory, and what is long goes to the disk.
 """
 
 from __future__ import annotations
@@ -135,13 +135,13 @@ class Incoming:
             message = f"The body of this request may have {self.limit:,} bytes at most"
             raise TooLarge(message)
 
-    async def read_head(self) -> bytes:
-        """Read what anybody may send: all of a short body; of one that is longer, or announced to be, its start."""
-        head = bytearray()
-        if self.declared is None or self.declared <= UNKNOWN_BYTES:
-            while len(head) <= UNKNOWN_BYTES and (piece := await self.read()):
-                head += piece
-        return bytes(head)
+    async def read_of_head(self) -> bytes:
+        """Read the next piece of what anybody may send, as `read` does: of a short body all, of a longer one its start.
+
+        Empty where the rest waits for who sends it to be known: at once where it is announced to be long.
+        """
+        is_long = self.declared is not None and self.declared > UNKNOWN_BYTES
+        return b"" if is_long or self.received > UNKNOWN_BYTES else await self.read()
 
     async def drop(self) -> None:
         """Read on for a moment after an early answer: who is cut off while sending would not see it."""
@@ -229,9 +229,13 @@ class Body:
         """The content, from its start; complete when `read_all` has returned."""
         self.length = 0
 
-    async def read_all(self, incoming: Incoming, *, head: bytes = b"") -> None:
+    async def read_head(self, incoming: Incoming) -> None:
+        """Take what anybody may send; it counts like the rest."""
+        while piece := await incoming.read_of_head():
+            await self._add(piece)
+
+    async def read_all(self, incoming: Incoming) -> None:
         """Take what is still to come behind what was read before."""
-        await self._add(head)
         while piece := await incoming.read():
             await self._add(piece)
         if self._disk_file is None:

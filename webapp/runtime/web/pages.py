@@ -80,7 +80,7 @@ class PagesApp:
     async def _read(self, scope: Scope, incoming: Incoming, body: Body, held: ExitStack) -> None:
         if scope["method"] in WITHOUT_BODY:
             refuse_body(incoming, what=scope["method"])
-        head = await incoming.read_head()
+        await body.read_head(incoming)
         if not incoming.is_over or (scope["method"] == "POST" and self._is_upload(scope["path"])):
             sender, incoming.limit = await self._gate.run(self._find_limit, scope["headers"], scope["path"])
             incoming.check_size()
@@ -89,6 +89,6 @@ class PagesApp:
             raise Overloaded
         self._large += 1
         try:
-            await body.read_all(incoming, head=head)
+            await body.read_all(incoming)
         finally:
             self._large -= 1
