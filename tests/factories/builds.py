@@ -205,14 +205,14 @@ class Stack:
 
     def fragment(self, path: str) -> str:
         """Return a part of a page as htmx asks for it, signed in as admin."""
-        answer = self._browser.get(
+        answer = self.browser.get(
             f"http://127.0.0.1:{self.port}{path}", headers={"HX-Request": "true", "Connection": "close"}, timeout=30
         )
         answer.raise_for_status()
         return answer.text
 
     @cached_property
-    def _browser(self) -> requests.Session:
+    def browser(self) -> requests.Session:
         """One that signed in once: a password costs the web part more than most pages."""
         host = f"http://127.0.0.1:{self.port}"
         browser = requests.Session()

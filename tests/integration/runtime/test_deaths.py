@@ -7,7 +7,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,8 @@ from webapp.runtime.home_lock import hold_home
 from webapp.runtime.supervisor import MISSES_ALLOWED, PROBE_EVERY
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
+USERS = 100
+PAGES = ("/repositories", "/datasets", "/builds", "/pulls")
 BACK_S = 5
 """So long web may take to answer again after its death."""
 
@@ -80,6 +84,31 @@ def test_silent_connections_are_no_reason_to_kill_web(stack: SupervisedStack) ->
         time.sleep(MISSES_ALLOWED * PROBE_EVERY)
     with silent_connections(stack.port, 9000):
         assert is_healthy(stack)
+    assert [parent, *workers_of(parent)] == before
+
+
+def test_a_busy_web_is_not_killed(stack: SupervisedStack) -> None:
+    """A hundred people who each ask for a page as soon as they have the last, for longer than the dead are waited for."""
+    parent = stack.process_of("web")
+    before = [parent, *workers_of(parent)]
+    cookies = stack.browser.cookies.get_dict()
+    end = time.monotonic() + MISSES_ALLOWED * PROBE_EVERY + PROBE_EVERY
+
+    def use(path: str) -> Counter[tuple[int, bool]]:
+        answers: Counter[tuple[int, bool]] = Counter()
+        while time.monotonic() < end:
+            answer = requests.get(f"http://127.0.0.1:{stack.port}{path}", cookies=cookies, timeout=60)
+            answers[answer.status_code, "Retry-After" in answer.headers] += 1
+        return answers
+
+    with ThreadPoolExecutor(USERS + 1) as pool:
+        users = [pool.submit(use, PAGES[number % len(PAGES)]) for number in range(USERS)]
+        health = pool.submit(use, "/healthz")
+        answers = sum((user.result() for user in users), Counter[tuple[int, bool]]())
+    print(f"answers: {dict(answers)}; of health: {health.result().total()}")
+    assert set(health.result()) == {(200, False)}
+    assert (200, False) in answers
+    assert set(answers) <= {(200, False), (503, True)}
     assert [parent, *workers_of(parent)] == before
 
 
