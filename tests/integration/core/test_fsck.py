@@ -441,14 +441,20 @@ def test_a_merge_that_stopped_half_way_goes_on(merge: Merge) -> None:
     assert merge.state == MergeState.DONE
 
 
-@pytest.mark.damage("diff_missing")
-def test_a_stored_diff_that_is_gone_is_compared_again(dataset: Dataset) -> None:
+@pytest.mark.parametrize(
+    "code", [pytest.param(code, marks=pytest.mark.damage(code)) for code in ("diff_missing", "diff_damaged")]
+)
+def test_a_stored_diff_that_is_gone_or_cut_is_compared_again(dataset: Dataset, code: str) -> None:
     comparison = Comparison.objects.create(identity="f" * 64, dataset=dataset, state=ComparisonState.READY)
-    artifact_folder(comparison).mkdir(parents=True)
-    (artifact_folder(comparison) / "summary.json").write_text("{}")
+    summary = artifact_folder(comparison) / "summary.json"
+    summary.parent.mkdir(parents=True)
+    summary.write_text('{"stored_rows": 0}')
     assert find("diffs") == []
-    (artifact_folder(comparison) / "summary.json").unlink()
-    assert find("diffs") == [("diff_missing", f"/shop/orders comparison {comparison.pk}")]
+    if code == "diff_missing":
+        summary.unlink()
+    else:
+        summary.write_text('{"stored_')
+    assert find("diffs") == [(code, f"/shop/orders comparison {comparison.pk}")]
     assert repair("diffs")["clean"]
     comparison.refresh_from_db()
     assert comparison.state == ComparisonState.QUEUED
