@@ -8,6 +8,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 Answer = TypeVar("Answer")
+BOMB_S = 2
+"""Seconds of the processor within which a bomb is refused or cut."""
 
 
 def in_child(function: Callable[[], Answer]) -> Answer:

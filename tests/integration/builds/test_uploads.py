@@ -9,8 +9,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.factories.builds import Stack
+from tests.factories.forks import BOMB_S
+from tests.factories.processors import read_with_ended
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
+TRIES = 3
+"""On a very busy machine the time that its size allows a job may be over before it was anybody's turn."""
 
 
 def test_upload_replaces_and_appends(stack: Stack) -> None:
@@ -122,12 +126,19 @@ def test_bombs_are_refused_by_name_and_everything_else_works(stack: Stack, tmp_p
     assert len(bomb) < 4 * 2**20
     wide = ",".join(f"c{n}" for n in range(100_000)) + "\n"
     for content, name, codes in (
-        # On a very busy machine the time that its size allows is over first.
-        (bomb, "bomb.parquet", {"memory", "decodes_to_too_much", "timeout"}),
+        (bomb, "bomb.parquet", {"memory", "decodes_to_too_much"}),
         (wide, "wide.csv", {"too_many_columns"}),
     ):
-        answer = stack.upload("/shop/up/bombs", content, name=name)
-        assert answer.status_code == 422, answer.text
-        assert answer.json()["code"] in codes, answer.text
+        for _ in range(TRIES):
+            before_s = read_with_ended(stack.parts["fork"].pid)
+            answer = stack.upload("/shop/up/bombs", content, name=name)
+            taken_s = read_with_ended(stack.parts["fork"].pid) - before_s
+            assert answer.status_code == 422, answer.text
+            code = answer.json()["code"]
+            print(f"{name} refused after {taken_s:.2f} s of the processor: {code}")
+            assert 0 < taken_s < BOMB_S
+            if code != "timeout":
+                break
+        assert code in codes, answer.text
     assert stack.upload("/shop/up/bombs", "a\n1\n").status_code == 201
     assert stack.rows("/shop/up/bombs") == [{"a": 1}]

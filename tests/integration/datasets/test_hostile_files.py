@@ -11,7 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.factories import datasets as make
+from tests.factories.forks import BOMB_S
 from tests.factories.manifests import data_entry, write_manifest, write_manifest_list
+from tests.factories.processors import watching_below
 from webapp.core.errors import Unavailable
 from webapp.datasets import queries
 from webapp.datasets.queries.preview import PreviewRequest, read_preview
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
     from django.test import Client
 
+    from tests.factories.fork_server import Server
     from webapp.accounts.models import User
     from webapp.datasets.models import Dataset
 
@@ -118,10 +121,17 @@ def _bomb(path: Path, *, value: int, rows: int) -> None:
 @pytest.mark.parametrize(
     "wanted", [PreviewRequest(), PreviewRequest(start=5_000), PreviewRequest(sort="word"), PreviewRequest(q="y")]
 )
-def test_a_page_of_a_bomb_is_refused(victim: tuple[Dataset, Path, Path], wanted: PreviewRequest) -> None:
+def test_a_page_of_a_bomb_is_refused(
+    victim: tuple[Dataset, Path, Path], wanted: PreviewRequest, fork_server: Server
+) -> None:
     dataset, mine, _ = victim
     _bomb(mine, value=2**20, rows=40_000)
     assert mine.stat().st_size < 4 * 2**20
     assert len(read_preview(make.ADMIN, dataset, request=PreviewRequest(limit=5)).rows) == 5  # as many as fit are shown
-    with pytest.raises(Unavailable, match=r"/shop/words is not shown \((decoding|they take more)"):
+    with (
+        watching_below(fork_server.process.pid) as taken,
+        pytest.raises(Unavailable, match=r"/shop/words is not shown \((decoding|they take more)"),
+    ):
         read_preview(make.ADMIN, dataset, request=wanted)
+    print(f"refused after {sum(taken.values()):.2f} s of the processor")
+    assert 0 < sum(taken.values()) < BOMB_S

@@ -25,7 +25,7 @@ from jobs.engine.read.files import (
     sample_json_lines,
     sample_parquet,
 )
-from tests.factories.forks import in_child
+from tests.factories.forks import BOMB_S, in_child
 
 pytestmark = pytest.mark.slow
 WAY_OUT = ": choose another type for the column (string takes every value) or leave it to the file, or mend the value"
@@ -34,8 +34,6 @@ NO_TIME = (
     "a transform"
 )
 NOTHING = Schema()
-BOMB_S = 2
-"""Seconds within which a bomb is refused or cut."""
 
 
 def read(path: Path, content: str | bytes, *, kind: str = "csv", known: Schema = NOTHING) -> pa.Table:
