@@ -56,6 +56,10 @@ class InputSpec:
     name: str = field(metadata=_at_most(200))
     path: str = field(metadata=_at_most(400))
     branch: str | None = field(default=None, metadata=_at_most(220))
+    columns: tuple[str, ...] = ()
+    """Those that its code asks for by name when it reads the input."""
+    is_listed: bool = False
+    """Whether its code asks for no others."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,8 @@ class JobSpec:
     size: Size = "small"
     incremental: bool = False
     description: str = ""
+    words: tuple[str, ...] | None = None
+    """Words of its code, in small letters, that may name columns; None where nobody has looked or they are too many."""
 
 
 @dataclass(frozen=True)

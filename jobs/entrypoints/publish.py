@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from jobs.entrypoints.pipeline_file import FILE, Pipeline, read_pipeline
@@ -25,9 +26,13 @@ from jobs.protocol import (
     read_message,
     write_message,
 )
+from jobs.transforms.columns import find_asked, list_words
 from jobs.transforms.declare import Transform, list_declared, name_functions
-from jobs.transforms.digest import Code, compute_digest, list_modules
+from jobs.transforms.digest import Code, cover, list_modules
 from jobs.transforms.seeds import FOLDER, SUFFIXES, Seed, list_seeds
+
+MOST_WORDS = 300_000
+"""Of all JobSpecs of a commit."""
 
 
 def main(manifest: str) -> int:
@@ -64,6 +69,7 @@ def publish(root: Path, packages: tuple[str, ...] = ()) -> PublishResult:
         jobspecs = tuple(describe_transform(name, entry, root, code) for name, entry in declared.items())
         jobspecs += tuple(seed.describe() for seed in seeds)
         errors += [*_find_duplicates(jobspecs), *_find_cycle(jobspecs)]
+        jobspecs = tuple(_limit_words(jobspecs))
     return PublishResult(
         jobspecs=() if errors else tuple(sorted(jobspecs, key=lambda spec: spec.function)),
         errors=tuple(errors),
@@ -75,13 +81,17 @@ def publish(root: Path, packages: tuple[str, ...] = ()) -> PublishResult:
 
 def describe_transform(name: str, transform: Transform, root: Path, code: Code) -> JobSpec:
     """Return the JobSpec of a declared transform."""
+    covered = cover(transform, code)
     return JobSpec(
         function=name,
         file=str(Path(transform.file).relative_to(root)),
         line=transform.line,
         profile=transform.profile,
         size=transform.size,
-        inputs=tuple(InputSpec(key, declared.path, declared.branch) for key, declared in transform.inputs.items()),
+        inputs=tuple(
+            InputSpec(key, declared.path, declared.branch, *find_asked(covered.function, key))
+            for key, declared in transform.inputs.items()
+        ),
         outputs=tuple(
             OutputSpec(
                 key,
@@ -90,10 +100,19 @@ def describe_transform(name: str, transform: Transform, root: Path, code: Code) 
             )
             for key, output in transform.outputs.items()
         ),
-        digest=compute_digest(transform, code),
+        digest=covered.digest,
         incremental=transform.is_incremental,
         description=transform.description,
+        words=list_words(covered),
     )
+
+
+def _limit_words(jobspecs: tuple[JobSpec, ...]) -> Iterator[JobSpec]:
+    """Leave the words of the last ones out where all of them would be more than a message holds."""
+    count = 0
+    for spec in jobspecs:
+        count += len(spec.words or ())
+        yield replace(spec, words=None) if count > MOST_WORDS else spec
 
 
 def _check_packages(pipeline: Pipeline, root: Path) -> Iterator[CodeError]:

@@ -7,6 +7,7 @@ Modules:
     declare: the decorators that declare transforms.
     seeds: files that are the whole of a dataset, as transforms.
     digest: a hash that moves when what a transform computes may have changed.
+    columns: which columns of its inputs a transform's code asks for, and which words it has.
     context: what a running transform knows: its connections, and `ctx`.
     inputs: one pinned input, read.
     outputs: one output, written on the job's staging branch.

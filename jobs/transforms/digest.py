@@ -74,8 +74,21 @@ class Code:
         return None
 
 
-def compute_digest(transform: Transform, code: Code) -> str:
-    """Return the digest of a declared transform."""
+@dataclass(frozen=True)
+class Covered:
+    """What the digest of a transform covers."""
+
+    digest: str
+    function: ast.FunctionDef | ast.AsyncFunctionDef | None
+    """The transform's own; None where its syntax is not to be had."""
+    syntax: tuple[ast.AST, ...]
+    """Every piece of code, that function among them."""
+    held: tuple[str, ...]
+    """What its closure holds, written as code."""
+
+
+def cover(transform: Transform, code: Code) -> Covered:
+    """Return the digest of a declared transform, with the code that it covers."""
     parts = _Parts(code)
     parts.add("declaration", _describe(transform))
     module = code.find(transform.module)
@@ -84,10 +97,10 @@ def compute_digest(transform: Transform, code: Code) -> str:
         parts.add("file", Path(transform.file).read_bytes().hex())
     else:
         parts.visit_module_effects(module)
-        parts.add(f"{module.name}:{transform.name}", _dump(node))
+        parts.add_syntax(f"{module.name}:{transform.name}", node)
         parts.follow(module, node)
     parts.add_closure(transform.function)
-    return parts.digest()
+    return Covered(parts.digest(), node, tuple(parts.syntax), tuple(parts.held))
 
 
 class _Parts:
@@ -96,6 +109,8 @@ class _Parts:
     def __init__(self, code: Code) -> None:
         self._code = code
         self._parts: dict[str, str] = {}
+        self.syntax: list[ast.AST] = []
+        self.held: list[str] = []
 
     def add(self, name: str, text: str) -> bool:
         """Add one part; return whether it is new."""
@@ -103,6 +118,13 @@ class _Parts:
             return False
         self._parts[name] = text
         return True
+
+    def add_syntax(self, name: str, node: ast.AST) -> bool:
+        """Add one piece of code; return whether it is new."""
+        is_new = self.add(name, _dump(node))
+        if is_new:
+            self.syntax.append(node)
+        return is_new
 
     def digest(self) -> str:
         """Return the digest of all parts."""
@@ -139,11 +161,12 @@ class _Parts:
             except ValueError:  # not bound yet
                 continue
             if isinstance(value, str | int | float | bool | bytes | tuple | frozenset | list | dict | type(None)):
-                self.add(f"closure {name}", _ADDRESS.sub("", repr(value)))
+                self.held.append(_ADDRESS.sub("", repr(value)))
+                self.add(f"closure {name}", self.held[-1])
 
     def _add_effects(self, module: Module) -> None:
         for index, statement in enumerate(module.effects):
-            if self.add(f"{module.name} effect {index}", _dump(statement)):
+            if self.add_syntax(f"{module.name} effect {index}", statement):
                 self.follow(module, statement)
                 if isinstance(statement, ast.ImportFrom):
                     self._add_star(module, statement)
@@ -157,7 +180,7 @@ class _Parts:
         for index, statement in enumerate(module.bindings.get(name, ())):
             if isinstance(statement, ast.Import | ast.ImportFrom):
                 self._add_import(module, statement, name)
-            elif self.add(f"{module.name}:{name}:{index}", _dump(statement)):
+            elif self.add_syntax(f"{module.name}:{name}:{index}", statement):
                 self.follow(module, statement)
 
     def _add_import(self, module: Module, statement: ast.Import | ast.ImportFrom, name: str) -> None:
@@ -191,7 +214,7 @@ class _Parts:
             self.add(f"{module.name}:{name} import", f"{source_name}.{original}")
 
     def _add_whole(self, module: Module) -> None:
-        if not self.add(f"{module.name} whole", _dump(module.tree)):
+        if not self.add_syntax(f"{module.name} whole", module.tree):
             return
         self.visit_module_effects(module)
         for statement in module.tree.body:
@@ -211,7 +234,7 @@ def _describe(transform: Transform) -> str:
     return repr((inputs, outputs, options))
 
 
-def _find_function(module: Module, transform: Transform) -> ast.stmt | None:
+def _find_function(module: Module, transform: Transform) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
     for node in ast.walk(module.tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == transform.name:
             lines = {node.lineno, *(decorator.lineno for decorator in node.decorator_list)}

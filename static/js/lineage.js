@@ -92,7 +92,7 @@ class JobGraph extends HTMLElement {
     for (const item of items) {
       const { title = item.textContent.trim(), sub = '' } = item.dataset;
       const words = Math.max(widthOf(title, '600 13px "Liberation Sans", Arial'), widthOf(sub, '12px "Liberation Sans", Arial'));
-      graph.setNode(item.dataset.node, { width: Math.min(320, Math.max(150, words + 62)), height: sub ? 48 : 36, item, title, sub });
+      graph.setNode(item.dataset.node, { width: Math.min(400, Math.max(150, words + 62)), height: sub ? 48 : 36, item, title, sub });
     }
     for (const item of items) {
       for (const input of (item.dataset.inputs ?? '').split(' ').filter(Boolean)) {

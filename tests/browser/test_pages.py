@@ -55,6 +55,7 @@ PAGES = {
     "pull-not-compared": f"{PULL}/data?dataset=/nyc/routes/summary",
     "pull-builds": f"{PULL}/builds",
     "pull-checks": f"{PULL}/checks",
+    "pull-lineage": f"{PULL}/lineage",
     "pulls": "/pulls",
     "pulls-merged": "/pulls?state=merged",
     "datasets": "/datasets",

@@ -23,6 +23,8 @@ from tests.factories import datasets as clients
 from webapp.accounts.models import AuditEntry, Folder, RepositoryRole, User
 from webapp.accounts.queries import principal_for_user
 from webapp.builds.models import Build, Job, JobInput, JobOutput, PublishedInput, PublishedOutput, PublishedSpec
+from webapp.comparisons.models import Comparison
+from webapp.comparisons.rules.states import ComparisonState
 from webapp.core import clock
 from webapp.datasets.models import Dataset, DatasetBranch, Transaction
 from webapp.git.values import Change
@@ -194,6 +196,7 @@ class Large:
             "its data": f"{pull}/data",
             "its builds": f"{pull}/builds",
             "its checks": f"{pull}/checks",
+            "its graph": f"{pull}/lineage",
             "search": "/search?q=large",
             "search of many": "/search?q=change",
         }
@@ -308,6 +311,7 @@ class Large:
             "a build": f"{api}/builds/{self.build.pk}",
             "a job": f"{api}/jobs/{self.build.jobs.order_by('pk')[0].pk}",
             "a pull request": pull,
+            "its graph": f"{pull}/lineage",
             "a query": f"{repository}/queries/{self.query.pk}",
             "a comment": f"{pull}/comments/{self.pull.comments.order_by('pk')[0].pk}",
         }
@@ -598,6 +602,20 @@ def _list_jobs(build: Build, count: int) -> Iterator[Job]:
         )
 
 
+def _break_schema(pull: PullRequest) -> None:
+    """Have a pull request take a column out of a dataset that JobSpecs of its repository read."""
+    row = pull.datasets.order_by("pk")[0]
+    field = {"id": 1, "name": "late_share", "type": "double", "required": False}
+    row.comparison = Comparison.objects.create(
+        identity=f"{pull.pk:064d}",
+        dataset=row.dataset,
+        state=ComparisonState.FAILED,  # its schemas are there, and no file of rows
+        schema={"status": "breaking", "before": {"schema": {"fields": [field]}}, "after": {"schema": {"fields": []}}},
+    )
+    row.schema_status = "breaking"
+    row.save()
+
+
 def _seed_pulls(
     size: Size,
     repositories: list[Repository],
@@ -630,6 +648,7 @@ def _seed_pulls(
         for number, pull in enumerate(pulls)
         for dataset in {datasets[number % len(datasets)], datasets[(number + 1) % len(datasets)]}
     )
+    _break_schema(pulls[0])
     _write(TimelineEvent(pull=pull, kind="opened", actor=pull.author.username, at=pull.created_at) for pull in pulls)
     _write(Review(pull=pull, reviewer=users[0], verdict="approve", created_at=pull.created_at) for pull in pulls[1::3])
     _write(

@@ -46,7 +46,10 @@ class PublishedSpec(models.Model):
     """The whole protocol value: inputs, outputs, checks, size, incremental, description."""
 
     class Meta(TypedModelMeta):
-        indexes: ClassVar = [models.Index(fields=["branch", "repository"])]
+        indexes: ClassVar = [
+            models.Index(fields=["branch", "repository"]),
+            models.Index(fields=["digest"], name="published_by_digest"),
+        ]
         ordering: ClassVar = ["function"]
 
     def __str__(self) -> str:
@@ -88,6 +91,19 @@ class PublishedInput(models.Model):
 
     def __str__(self) -> str:
         return f"{self.path} on {self.branch}"
+
+
+class CodeColumns(models.Model):
+    """What the code of a digest asks its inputs for, and which of its words may name columns; the same on any branch."""
+
+    digest = models.CharField(max_length=128, unique=True)
+    inputs = models.JSONField()
+    """Path → the columns that it asks for, and whether that is all that it reads of the input."""
+    words = models.JSONField(null=True)
+    """In small letters; None where they are too many."""
+
+    def __str__(self) -> str:
+        return f"columns of {self.digest[:12]}"
 
 
 class BuildRows(Moves["Build"]):

@@ -13,7 +13,9 @@ from rest_framework import serializers
 from webapp.builds.rules.states import BuildState
 from webapp.builds.serializers import BuildSerializer
 from webapp.comparisons.serializers.described import (
+    SCHEMA_STATUSES,
     DiffRowSerializer,
+    RowCountsSerializer,
     RowsSerializer,
     SchemaDiffSerializer,
     ShownComparisonSerializer,
@@ -34,6 +36,7 @@ from webapp.pulls.queries.unseen import count_unseen
 from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.checks import CheckResult
 from webapp.pulls.rules.labels import MOST_NAME, TONES
+from webapp.pulls.rules.lineage import NodeBuild
 from webapp.pulls.rules.reviewers import ReviewerState
 from webapp.pulls.rules.states import MergeState, PullState, QueueState
 from webapp.sql.serializers import QuerySerializer
@@ -761,3 +764,88 @@ class PullSchemaDiffSerializer(ComparisonNameSerializer, SchemaDiffSerializer):
 
 class PullStatisticsSerializer(ComparisonNameSerializer, StatisticsSerializer):
     """Each column in numbers at both ends of a comparison of a pull request."""
+
+
+class NodeSchemaSerializer(NounSerializer):
+    """What became of the schema of a dataset: full names of columns."""
+
+    status = serializers.ChoiceField(choices=SCHEMA_STATUSES)
+    added = serializers.ListField(child=serializers.CharField())
+    removed = serializers.ListField(child=serializers.CharField())
+    modified = serializers.ListField(child=serializers.CharField())
+
+
+class ReadInputSerializer(NounSerializer):
+    """What code reads of one of its inputs."""
+
+    path = serializers.CharField()
+    columns = serializers.ListField(child=serializers.CharField(), help_text="those that it asks for by name")
+    listed = serializers.BooleanField(
+        source="is_listed", help_text="whether that is all; else it may read others, too, and which is not known"
+    )
+
+
+class PullLineageNodeSerializer(NounSerializer):
+    """One dataset of the graph of a pull request."""
+
+    path = serializers.CharField()
+    dataset = serializers.IntegerField(source="dataset_id", allow_null=True)
+    change = serializers.ChoiceField(
+        choices=words(states.CHANGE_CHOICES),
+        allow_null=True,
+        help_text="null for what is downstream in another repository",
+    )
+    repository = TextOrNull()
+    function = TextOrNull()
+    branch = TextOrNull(help_text="where its JobSpec was found")
+    build_state = serializers.ChoiceField(source="build", choices=[state.value for state in NodeBuild])
+    build = serializers.IntegerField(
+        source="build_id", allow_null=True, help_text="the newest build of the source, where it has a job for it"
+    )
+    schema = NodeSchemaSerializer()
+    rows = RowCountsSerializer()
+    inputs = ReadInputSerializer(many=True, help_text="those of the graph")
+    hidden_inputs = serializers.IntegerField(help_text="how many others of the graph you may not see")
+
+
+class BrokenReaderSerializer(NounSerializer):
+    """A transform whose code reads columns that go."""
+
+    path = serializers.CharField(help_text="the dataset that loses them")
+    reads = serializers.ListField(
+        source="gone.read", child=serializers.CharField(), help_text="columns that it asks for by name"
+    )
+    names = serializers.ListField(
+        source="gone.named",
+        child=serializers.CharField(),
+        help_text="columns whose names its code has, which may stand for something else",
+    )
+    outputs = serializers.ListField(child=serializers.CharField())
+    repository = serializers.CharField()
+    function = serializers.CharField()
+    branches = serializers.ListField(child=serializers.CharField(), help_text="some that have this code")
+    other_branches = serializers.IntegerField(source="others", help_text="how many more have it")
+
+
+class BreaksSerializer(NounSerializer):
+    """What is known of the readers of columns that a merge takes away, on any branch."""
+
+    columns = serializers.DictField(
+        child=serializers.ListField(child=serializers.CharField()), help_text="dataset → columns that go"
+    )
+    broken = BrokenReaderSerializer(many=True)
+    hidden = serializers.IntegerField(help_text="transforms that you may not see and that may read them")
+    unknown = serializers.ListField(
+        child=serializers.CharField(), help_text="outputs of transforms of whose code too little is known"
+    )
+    others = serializers.IntegerField(help_text="transforms whose code has no such name")
+    cut = serializers.BooleanField(source="is_cut", help_text="more transforms read them than were looked at")
+
+
+class PullLineageSerializer(NounSerializer):
+    """What a pull request changes and what is downstream, across repositories."""
+
+    nodes = PullLineageNodeSerializer(many=True)
+    hidden = serializers.IntegerField(help_text="datasets that you may not see")
+    cut = serializers.BooleanField(source="is_cut", help_text="larger than what is shown")
+    breaks = BreaksSerializer()

@@ -128,6 +128,7 @@ def list_answers(world: World, role: str) -> list[Any]:
 def test_no_way_leads_a_reader_to_a_sensitive_value(world: World) -> None:
     answers = list_answers(world, "reader")
     assert len(answers) > 200
+    assert sum("/lineage" in answer.address for answer in answers) > 1
     assert [answer.address for answer in answers if CANARY in answer.text] == []
     assert {answer.address for answer in answers if answer.status >= 500} <= {"/readyz"}
     whole = "\n".join(answer.text for answer in answers)

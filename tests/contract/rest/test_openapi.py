@@ -115,6 +115,7 @@ MORE = {
     f"{PULL}/datasets/{{}}/verdict": "POST",
     f"{PULL}/checks": "POST",
     f"{PULL}/conflicts": "GET",
+    f"{PULL}/lineage": "GET",
     f"{DATASET}/branches/{{}}": "GET",
     f"{DATASET}/deleted-branches": "GET",
     f"{DATASET}/deleted-branches/{{}}/restore": "POST",

@@ -226,7 +226,7 @@ def walk_pull(stack: Stack) -> int:
     build = stack.call("POST", f"{here}/builds", json={"sides": ["head"], "scope": "modified"}, expect=202)
     stack.wait_for_build(build["id"])
     rows = wait_for_rows(stack, f"{here}/datasets")
-    for part in ("commits", "files", "checks"):
+    for part in ("commits", "files", "checks", "lineage"):
         stack.call("GET", f"{here}/{part}")
     stack.call("POST", f"{here}/checks", json={"name": "checks/orders"}, expect=202)
     dataset = f"{here}/datasets/{rows['id']}"

@@ -7,6 +7,7 @@ Modules:
     chains: a build's repository, its default chain, and whether its code is published.
     queue: who waits for whom before each dataset of a branch.
     totals: what a build's page says about all its jobs without loading them.
+    readers: whose code reads a dataset, on any branch, and which columns of it.
     costs: what a rebuild took when it was last done.
     drafts: files that wait for their sender to say where they go.
     backlog: what waits, and whether it moves, for `readyz`.
@@ -37,13 +38,17 @@ from webapp.builds.queries.planning import (
     describe_transactions,
     find_digest,
     find_loaded,
+    find_makers,
+    list_below,
     list_read,
 )
 from webapp.builds.queries.queue import read_reasons
+from webapp.builds.queries.readers import CodeReader, find_readers_on, list_made_by, list_readers, read_columns
 from webapp.builds.queries.specs import Lineage, list_jobspecs, read_lineage
 
 __all__ = [
     "BuildFilter",
+    "CodeReader",
     "Cost",
     "Lineage",
     "default_chain",
@@ -53,19 +58,25 @@ __all__ = [
     "find_build",
     "find_digest",
     "find_loaded",
+    "find_makers",
+    "find_readers_on",
     "find_repository",
     "find_repository_by_name",
     "get_build",
     "get_job",
     "is_job_over",
+    "list_below",
     "list_builds",
     "list_failed_jobs",
     "list_jobs",
     "list_jobspecs",
+    "list_made_by",
     "list_read",
+    "list_readers",
     "list_tries",
     "load_jobs",
     "log_file",
+    "read_columns",
     "read_costs",
     "read_lineage",
     "read_log",

@@ -164,6 +164,35 @@ def list_below(
     return list(below)
 
 
+@dataclass(frozen=True)
+class Maker:
+    """What makes a dataset on a chain of branches."""
+
+    repository: str
+    branch: str
+    """Where its JobSpec was found."""
+    function: str
+    digest: str
+    inputs: tuple[str, ...]
+
+
+def find_makers(paths: Collection[str], chain: Sequence[str]) -> dict[str, Maker]:
+    """Return what makes each of these datasets, without its JobSpec; what nothing makes is left out."""
+    outputs = PublishedOutput.objects.filter(path__in=paths, branch__in=chain).alias(rank=rank_branches(chain))
+    rows = outputs.order_by("-rank").values_list(
+        "path", "spec_id", "spec__repository__name", "branch", "spec__function", "spec__digest"
+    )
+    first = {row[0]: row for row in rows}
+    inputs: dict[int, tuple[str, ...]] = {}
+    read = PublishedInput.objects.filter(spec__in={row[1] for row in first.values()}).order_by("path")
+    for spec, path in read.values_list("spec_id", "path"):
+        inputs[spec] = (*inputs.get(spec, ()), path)
+    return {
+        path: Maker(repository, branch, function, digest, inputs.get(spec, ()))
+        for path, spec, repository, branch, function, digest in first.values()
+    }
+
+
 def rank_branches(chain: Sequence[str]) -> Case:
     """Return the place of a row's branch in a chain, for queries: what an earlier branch makes counts."""
     return Case(*(When(branch=branch, then=place) for place, branch in enumerate(chain)), output_field=IntegerField())

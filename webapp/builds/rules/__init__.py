@@ -5,6 +5,7 @@ Modules:
     plan: from JobSpecs, targets and a chain to a frozen plan.
     fallback: the chain of branches on which an input is looked for.
     lineage: the graph of datasets around one of them.
+    columns: whether the code of a JobSpec reads a column.
     triggers: what starts a build.
     turns: whose build comes next.
     freshness: why an output is made anew, or is fresh.

@@ -22,7 +22,7 @@ from jobs.protocol import (
     write_message,
 )
 from webapp.accounts.permissions import find_folder_owner
-from webapp.builds.models import Build, PublishedInput, PublishedOutput, PublishedSpec
+from webapp.builds.models import Build, CodeColumns, PublishedInput, PublishedOutput, PublishedSpec
 from webapp.builds.queries.chains import find_head_sha
 from webapp.builds.rules import profiles
 from webapp.builds.runner import paths
@@ -294,7 +294,9 @@ def _check_owner(repository: Repository, path: str) -> Iterable[str]:
 def replace_specs(*, repository: Repository, branch: str, sha: str, jobspecs: Iterable[JobSpec]) -> None:
     """Put these JobSpecs in the place of the branch's old ones; what is not among them is unpublished."""
     brought = _read_changed_shas(repository, branch)
+    jobspecs = list(jobspecs)
     PublishedSpec.objects.filter(repository=repository, branch=branch).delete()
+    _write_columns(jobspecs)
     for spec in jobspecs:
         body = _as_json(spec)
         row = PublishedSpec.objects.create(
@@ -326,6 +328,36 @@ def _write_inputs(row: PublishedSpec) -> None:
     PublishedInput.objects.bulk_create(
         PublishedInput(spec=row, branch=row.branch, path=path) for path in sorted(row.declared_inputs)
     )
+
+
+def _write_columns(jobspecs: Iterable[JobSpec]) -> None:
+    """Write which columns the code of these JobSpecs asks for, once for each digest."""
+    rows = {spec.digest: CodeColumns(digest=spec.digest, **_describe_columns(spec)) for spec in jobspecs}
+    # in one order: another branch may be publishing the same code
+    CodeColumns.objects.bulk_create(
+        [rows[digest] for digest in sorted(rows)],
+        update_conflicts=True,
+        unique_fields=["digest"],
+        update_fields=["inputs", "words"],
+    )
+
+
+def _describe_columns(spec: JobSpec) -> dict[str, Any]:
+    """Return what is asked of each input; one that is declared twice is read as both say."""
+    inputs: dict[str, dict[str, Any]] = {}
+    for source in spec.inputs:
+        before = inputs.get(source.path, {"columns": [], "is_listed": True})
+        inputs[source.path] = {
+            "columns": sorted({*before["columns"], *source.columns}),
+            "is_listed": before["is_listed"] and source.is_listed,
+        }
+    return {"inputs": inputs, "words": None if spec.words is None else list(spec.words)}
+
+
+def sweep_columns() -> int:
+    """Forget the columns of code that no branch has any more; return of how many digests."""
+    used = PublishedSpec.objects.filter(digest=OuterRef("digest"))
+    return CodeColumns.objects.filter(~Exists(used)).delete()[0]
 
 
 def write_missing_inputs() -> int:

@@ -53,12 +53,13 @@ def sweep_builds() -> dict[str, int]:
 
 
 def sweep_folders() -> dict[str, int]:
-    """Remove files that nothing needs any more."""
+    """Remove what nothing needs any more, files first."""
     old = (clock.cautious_now() - KEEP_UPLOADS).timestamp()
     return {
         "old trees removed": trees.sweep_trees(),
         "records of sealed files removed": seals.sweep_seals(),
         "staged files removed": uploads.sweep_staged_files(older_than=old),
+        "columns of unused code forgotten": publication.sweep_columns(),
     }
 
 

@@ -86,6 +86,12 @@ class ColumnDiff:
         return next((change for change in self.changes if change.kind == "renamed"), None)
 
     @property
+    def old_path(self) -> str:
+        """Its full name before it was renamed."""
+        outer = self.path.removesuffix(self.name)
+        return f"{outer}{self.renaming.before}" if self.renaming is not None else self.path
+
+    @property
     def weightiest(self) -> ColumnChange:
         """What weighs most of its changes."""
         return min(self.changes, key=lambda change: _WEIGHTS.index(change.kind))
@@ -148,6 +154,18 @@ class SchemaDiff:
     def not_renamed(self) -> tuple[ColumnDiff, ...]:
         """The other modified ones."""
         return tuple(column for column in self.modified if column.renaming is None)
+
+    @property
+    def gone(self) -> tuple[str, ...]:
+        """The full names that only the old side has, by removal or by renaming; of a nested column its outermost."""
+        after = {column.path for column in self.columns if column.after_type is not None}
+        gone: dict[str, None] = {}
+        for column in self.columns:
+            path = column.old_path
+            is_inside = any(path.startswith(f"{outer}.") for outer in gone)
+            if column.before_type is not None and path not in after and not is_inside:
+                gone[path] = None
+        return tuple(gone)
 
     @property
     def breaking(self) -> int:

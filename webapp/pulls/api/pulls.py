@@ -36,6 +36,7 @@ from webapp.pulls import serializers, services
 from webapp.pulls.queries import checked, named, queue, threads, timeline
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.conflicts import read_conflicts
+from webapp.pulls.queries.lineage import read_lineage
 from webapp.pulls.queries.lists import PullFilter, list_pulls, list_sorted_by
 from webapp.pulls.queries.pending import get_pending, list_pending
 from webapp.pulls.queries.places import PlaceReader
@@ -177,6 +178,18 @@ class PullDatasets(PullEndpoint):
             return {**compared, "verdicts": list_verdicts(pull, page)}
 
         return Response(paginate(request._request, rows, serializers.PullDatasetSerializer, look_up=look_up))
+
+
+class PullLineage(PullEndpoint):
+    """GET `…/lineage`."""
+
+    @extend_schema(operation_id="getPullLineage", responses=serializers.PullLineageSerializer)
+    def get(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002 - DRF's signature
+        """Return what it changes and what is downstream, across repositories, and whose code reads columns that go."""
+        pull = self.find(repo, number)
+        rows = list(queries.list_dataset_rows(self.principal, pull))
+        lineage = read_lineage(self.principal, pull, rows=rows, build=queries.find_latest_build(pull))
+        return Response(serializers.PullLineageSerializer(lineage).data)
 
 
 class PullChecks(PullEndpoint):

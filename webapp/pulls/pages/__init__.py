@@ -15,6 +15,7 @@ Modules:
     code: the tabs Commits, Code and Builds.
     conflicts: where files that conflict are resolved.
     data: the tabs Data and Schema.
+    lineage: the Lineage tab.
     three_ways: rows that both sides have changed.
     references: links from what people write to what they name.
     preview: what a text will look like.

@@ -160,7 +160,7 @@ def read_conversation(
         later_url=f"{head.url}?before={end + ENTRIES}" if end + ENTRIES < len(entries) else head.url,
         news_url=_find_news_url(loaded.pull, after=len(timeline.entries), seen=timeline.seen),
         pending=pending,
-        merge=describe_merge(loaded, head),
+        merge=describe_merge(principal, loaded, head),
         reviewers=_list_reviewers(loaded),
         offered=offer_reviewers(principal, loaded.pull) if head.is_open and may_sort else None,
         labels=[row.label for row in loaded.pull.labels.select_related("label")],

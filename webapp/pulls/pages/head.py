@@ -257,6 +257,7 @@ def _list_tabs(loaded: Loaded, diff: counts.DiffSum, commits: int) -> list[Tab]:
         Tab("Code", f"{url}/code", "code", files, "g c"),
         Tab("Schema", f"{url}/schema", "rows", _count_schemas(loaded), "g s"),
         Tab("Data", f"{url}/data", "table", diff.total, "g d"),
+        Tab("Lineage", f"{url}/lineage", "git-compare", None, "g l"),
         Tab("Builds", f"{url}/builds", "workflow", builds, "g b"),
         Tab("Checks", f"{url}/checks", "check-circle", None, "g k"),
     ]

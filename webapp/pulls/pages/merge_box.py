@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 from django.urls import reverse
 
@@ -14,6 +14,7 @@ from webapp.comparisons.rules.states import ComparisonState
 from webapp.core.words import counted
 from webapp.pulls.models import Merge
 from webapp.pulls.pages.head import Loaded, PullHead
+from webapp.pulls.pages.lineage import ShownBreaks, show_breaks
 from webapp.pulls.pages.queue import QueueNote, read_note
 from webapp.pulls.pages.rebuilding import FailedRebuild, read_failed_rebuild
 from webapp.pulls.pages.reverting import Restored, WayBack, describe_way_back, read_restored
@@ -21,9 +22,16 @@ from webapp.pulls.pages.source import SourceBranch, read_source
 from webapp.pulls.pages.timeline import describe_anchor
 from webapp.pulls.queries import named
 from webapp.pulls.queries import pulls as queries
+from webapp.pulls.queries.breaks import read_breaks
 from webapp.pulls.queries.threads import list_open_threads
 from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.states import MergeState, PullState, QueueState
+
+if TYPE_CHECKING:
+    from webapp.core.principals import Principal
+
+SHOWN_BREAKS = 5
+"""Readers of columns that go; the Lineage tab has them all."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +110,8 @@ class MergeSubject:
     effect: Effect
     not_landing: list[NotLanding]
     compared: Compared | None
+    breaks: ShownBreaks | None = None
+    """Whose code reads columns that go; None where none go, or nobody is known to read them."""
 
 
 @dataclass(frozen=True)
@@ -165,10 +175,10 @@ _TITLES: dict[str, tuple[str, str, str]] = {
 }
 
 
-def describe_merge(loaded: Loaded, head: PullHead) -> MergeBox:
+def describe_merge(principal: Principal, loaded: Loaded, head: PullHead) -> MergeBox:
     """Return what the box says, with the ways on and back."""
     merge, restored = queries.find_merge(loaded.pull), read_restored(loaded, head)
-    box = _describe_standing(loaded, head, merge)
+    box = _describe_standing(principal, loaded, head, merge)
     if merge is None and loaded.pull.state == PullState.OPEN:
         box = _add_queue(box, loaded, head)
     return replace(
@@ -181,7 +191,7 @@ def describe_merge(loaded: Loaded, head: PullHead) -> MergeBox:
     )
 
 
-def _describe_standing(loaded: Loaded, head: PullHead, merge: Merge | None) -> MergeBox:
+def _describe_standing(principal: Principal, loaded: Loaded, head: PullHead, merge: Merge | None) -> MergeBox:
     pull = loaded.pull
     subject = MergeSubject(
         post_url=reverse("pull-merge", args=[pull.repository.name, pull.number]),
@@ -190,6 +200,7 @@ def _describe_standing(loaded: Loaded, head: PullHead, merge: Merge | None) -> M
         effect=Effect(0, 0, pull.target) if merge is not None else _describe_effect(loaded),
         not_landing=[] if pull.state != PullState.OPEN else _list_not_landing(loaded),
         compared=_describe_compared(loaded, head) if pull.state == PullState.OPEN else None,
+        breaks=_describe_breaks(principal, loaded) if merge is None else None,
     )
     if merge is not None:
         return _describe_begun(loaded, merge, subject)
@@ -246,6 +257,11 @@ def _list_not_landing(loaded: Loaded) -> list[NotLanding]:
     return [
         NotLanding(row.path, loaded.find_data_url(row.path), row.lands_reason) for row in loaded.rows if not row.lands
     ]
+
+
+def _describe_breaks(principal: Principal, loaded: Loaded) -> ShownBreaks | None:
+    breaks = show_breaks(loaded, read_breaks(principal, loaded.pull, loaded.rows), most=SHOWN_BREAKS)
+    return breaks if breaks is not None and (breaks.lines or breaks.hidden) else None
 
 
 def _describe_compared(loaded: Loaded, head: PullHead) -> Compared | None:

@@ -26,5 +26,7 @@ Modules:
     sources: whether anything needs the source branch.
     templates: the text that a repository proposes.
     conflicts: files that conflict.
+    lineage: the graph of what is changed and what is downstream, across repositories.
+    breaks: whose code reads columns that go.
     reverts: what takes a pull request back.
 """

@@ -1,4 +1,4 @@
-"""The tabs Data and Schema of a pull request."""
+"""The tabs Data, Schema and Lineage of a pull request."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from django.views.decorators.http import require_safe
 from webapp.accounts.permissions import signed_in
 from webapp.accounts.services import note_reading
 from webapp.core import pages
-from webapp.pulls.pages import data
+from webapp.pulls.pages import data, lineage
 
 if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse
@@ -34,3 +34,10 @@ def show_schema(request: HttpRequest, repo: str, number: int) -> HttpResponse:
     """Show the schema diffs of all datasets."""
     page = data.read_schema(signed_in(request), repo, number, compared=request.GET.get("compared", ""))
     return pages.render(request, "pulls/pull-schema.html", page)
+
+
+@require_safe
+def show_lineage(request: HttpRequest, repo: str, number: int) -> HttpResponse:
+    """Show what is changed and what is downstream as a graph."""
+    page = lineage.read_pull_lineage(signed_in(request), repo, number)
+    return pages.render(request, "pulls/pull-lineage.html", page)
