@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.factories.catalog import Answer, Catalog, field, schema, table_path
+from tests.factories.catalog import Answer, Catalog, field, schema, set_schema, table_path
 from tests.unit.catalog.test_views import version
 from webapp.accounts.models import AuditEntry
 from webapp.accounts.rules.audit import READS
@@ -61,6 +61,26 @@ def walk(catalog: Catalog) -> dict[str, Callable[[], Answer]]:
     }
 
 
+ENTRIES = {
+    "createNamespace": [("create_namespace", "sales")],
+    "updateProperties": [("update_namespace", "sales")],
+    "createTable": [("create_table", "/sales/orders")],
+    "updateTable": [("commit_table", "/sales/orders")],
+    "commitTransaction": [("commit_table", "/sales/orders")],
+    "renameTable": [("rename_table", "/sales/orders")],
+    "unregisterTable": [("drop_table", "/sales/sold")],
+    "registerTable": [("create_table", "/sales/orders")],
+    "dropTable": [("drop_table", "/sales/orders")],
+    "createView": [("create_view", "/sales/v")],
+    "replaceView": [("commit_view", "/sales/v")],
+    "renameView": [("rename_view", "/sales/v")],
+    "dropView": [("drop_view", "/sales/w")],
+    "registerView": [("create_view", "/sales/v")],
+    "dropNamespace": [("drop_view", "/sales/v"), ("drop_namespace", "sales")],
+}
+"""What each operation of the walk leaves in the audit log: verbs and objects."""
+
+
 def keep(place: dict[str, Any], answer: Answer) -> Answer:
     place.update(answer.body)
     return answer
@@ -78,9 +98,7 @@ def test_every_change_leaves_one_entry(catalog: Catalog) -> None:
         answer = act()
         assert answer.status in (200, 204), (operation, answer.body)
         acts = list_acts(behind=last)
-        if operation == "dropNamespace":
-            assert acts.pop(0)[1] == "drop_view"
-        assert [actor for actor, _, _ in acts] == ["admin"], (operation, acts)
+        assert acts == [("admin", *entry) for entry in ENTRIES[operation]], operation
     changing = {
         endpoint.operation
         for endpoint in ENDPOINTS
@@ -103,3 +121,24 @@ def test_what_only_reads_leaves_none(catalog: Catalog) -> None:
     catalog.call("POST", f"{ORDERS}/metrics", {"report-type": "scan-report"})
     catalog.call("POST", f"{ORDERS}/plan", {})
     assert list_acts(behind=last) == []
+
+
+def test_a_commit_that_removes_schemas_and_specs_says_which(catalog: Catalog) -> None:
+    catalog.create_namespace("sales")
+    catalog.create_table("sales.orders", field(1, "id"))
+    spec = {"fields": [{"source-id": 1, "field-id": 1000, "name": "id", "transform": "identity"}]}
+    schemas = [
+        update
+        for name in ("a", "b")
+        for update in set_schema(schema(field(1, "id"), field(2, name), field(3, name + "2")))
+    ]
+    for updates in (
+        schemas,
+        [{"action": "add-spec", "spec": spec}],
+        [{"action": "remove-schemas", "schema-ids": [1, 0]}, {"action": "remove-partition-specs", "spec-ids": [1]}],
+    ):
+        answer = catalog.call("POST", ORDERS, {"requirements": [], "updates": updates})
+        assert answer.status == 200, answer.body
+    *_, added, removed = AuditEntry.objects.filter(verb="commit_table").order_by("pk").values_list("detail", flat=True)
+    assert not {"removed_schemas", "removed_specs"} & set(added)
+    assert (removed["removed_schemas"], removed["removed_specs"]) == ([0, 1], [1])

@@ -199,7 +199,7 @@ def _own_properties(metadata: Metadata) -> dict[str, str]:
 
 
 def _record(move: Move, *, by: Principal | None) -> None:
-    """Write a client's commit into the audit log: the branches that it moved and their snapshots."""
+    """Write a client's commit into the audit log: the branches that it moved, their snapshots, and what it took away."""
     snapshots = {}
     for branch in sorted(move.branches):
         before, after = lens.pointer(move.base, branch), lens.pointer(move.file.metadata, branch)
@@ -211,8 +211,19 @@ def _record(move: Move, *, by: Principal | None) -> None:
         verb="commit_table",
         object=move.ref.path,
         branch=next(iter(snapshots), move.ref.branch or MASTER),
-        detail={"snapshots": snapshots, "version": move.row.version + 1},
+        detail={"snapshots": snapshots, "version": move.row.version + 1, **_list_removals(move)},
     )
+
+
+def _list_removals(move: Move) -> dict[str, list[int]]:
+    """List the ids of the schemas and partition specs that a commit removed, where it did."""
+    base, after = move.base, move.file.metadata
+    schemas = {schema["schema-id"] for schema in base["schemas"]} - {schema["schema-id"] for schema in after["schemas"]}
+    specs = {spec["spec-id"] for spec in base["partition-specs"]} - {
+        spec["spec-id"] for spec in after["partition-specs"]
+    }
+    removals = {"removed_schemas": sorted(schemas), "removed_specs": sorted(specs)}
+    return {name: ids for name, ids in removals.items() if ids}
 
 
 def _settle(moves: Sequence[Move], error: DatabaseError) -> None:
