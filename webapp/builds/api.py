@@ -76,6 +76,8 @@ class BuildDetail(ApiView):
 class BuildCancel(ApiView):
     """POST `/builds/{id}/cancel`."""
 
+    takes_body = False
+
     @extend_schema(operation_id="cancelBuild", request=None, responses=ACCEPTED)
     def post(self, _request: Request, build_id: int) -> Response:
         """Cancel a build."""
@@ -86,6 +88,8 @@ class BuildCancel(ApiView):
 
 class BuildRetry(ApiView):
     """POST `/builds/{id}/retry`."""
+
+    takes_body = False
 
     @extend_schema(operation_id="retryBuild", request=None, responses=ACCEPTED)
     def post(self, _request: Request, build_id: int) -> Response:

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
     from webapp.core.principals import Principal
 
+BLANK_BYTES = 128
+"""More is no empty object and no empty form, whatever boundary a client chooses."""
+
 
 class JsonAlone(DefaultContentNegotiation):
     """Answers JSON whatever a client says that it accepts: there is nothing else to choose."""
@@ -50,6 +53,8 @@ class ApiView(APIView):
     """Whether POST answers with a secret that must not be replayed."""
     max_body_bytes = 10_000_000
     """JSON is read into memory: more than this is refused before it is."""
+    takes_body = True
+    """Whether what it does by POST or PUT is told anything by a body; where it is not, one with a content is refused."""
 
     @property
     def principal(self) -> Principal:
@@ -89,6 +94,8 @@ class ApiView(APIView):
         _ = self.principal
         if getattr(request._request, "principal_by_session", False):
             SessionAuthentication().enforce_csrf(request)
+        if not self.takes_body and not _is_blank(request._request):
+            raise BadRequest("This address takes no body: it says by itself what is to be done.", code="body_not_taken")
 
     def identify(self, request: HttpRequest) -> None:
         """Find out who asks where the middleware did not; before the Idempotency-Key, which belongs to a person."""
@@ -109,6 +116,14 @@ class ApiView(APIView):
             return response.render() if hasattr(response, "render") else response
 
         return run_once(request, user_id=principal.user_id, key=key, run=run, secret=self.answers_secret)
+
+
+def _is_blank(request: HttpRequest) -> bool:
+    """Return whether a body says nothing: many clients send an empty object or form where they have nothing to say."""
+    if read_count(request.META.get("CONTENT_LENGTH") or "0", most=BLANK_BYTES) is None:
+        return False
+    content = request.body.strip()
+    return content in (b"", b"{}") or (content.startswith(b"--") and content.endswith(b"--") and b"\n" not in content)
 
 
 def _is_forged(request: HttpRequest) -> bool:

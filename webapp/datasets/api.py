@@ -128,6 +128,8 @@ class DeletedBranchesView(DatasetEndpoint):
 class DeletedBranchRestoreView(DatasetEndpoint):
     """Bringing a deleted branch back."""
 
+    takes_body = False
+
     @extend_schema(request=None, responses={201: shapes.DatasetBranchSerializer})
     def post(self, request: Request, dataset_id: int, deleted_id: int) -> Response:  # noqa: ARG002 - DRF's signature
         """Restore a deleted branch with its transactions, where it stood."""
@@ -183,6 +185,8 @@ class TransactionView(TransactionEndpoint):
 class TransactionCommitView(TransactionEndpoint):
     """The end of a transaction, with effect."""
 
+    takes_body = False
+
     @extend_schema(request=None, responses=shapes.TransactionSerializer)
     def post(self, request: Request, dataset_id: int, transaction: str) -> Response:  # noqa: ARG002 - DRF's signature
         """Make what was written visible on the branch, all at once; its opener and maintainers may."""
@@ -193,6 +197,8 @@ class TransactionCommitView(TransactionEndpoint):
 
 class TransactionAbortView(TransactionEndpoint):
     """The end of a transaction, without effect."""
+
+    takes_body = False
 
     @extend_schema(request=None, responses=shapes.TransactionSerializer)
     def post(self, request: Request, dataset_id: int, transaction: str) -> Response:  # noqa: ARG002 - DRF's signature

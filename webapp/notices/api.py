@@ -69,6 +69,8 @@ class SettingsView(ApiView):
 class RepositoryWatchView(ApiView):
     """GET, PUT and DELETE `/repositories/{repo}/watch`."""
 
+    takes_body = False
+
     @extend_schema(operation_id="getRepositoryWatch", responses=serializers.WatchSerializer)
     def get(self, request: Request, repo: str) -> Response:  # noqa: ARG002 - DRF's signature
         """Return whether you watch a repository."""
@@ -91,6 +93,8 @@ class RepositoryWatchView(ApiView):
 
 class DatasetWatchView(ApiView):
     """GET, PUT and DELETE `/datasets/{id}/watch`."""
+
+    takes_body = False
 
     @extend_schema(operation_id="getDatasetWatch", responses=serializers.WatchSerializer)
     def get(self, request: Request, dataset_id: int) -> Response:  # noqa: ARG002 - DRF's signature

@@ -85,6 +85,8 @@ class QueryView(QueryEndpoint):
 class QueryCancelView(QueryEndpoint):
     """POST `/repositories/{repo}/queries/{query_id}/cancel`."""
 
+    takes_body = False
+
     @extend_schema(operation_id="cancelQuery", request=None, responses={202: QuerySerializer})
     def post(self, _request: Request, repo: str, query_id: int) -> Response:
         """Stop a query that waits or runs; who runs it may, and maintainers."""

@@ -112,6 +112,8 @@ class CompareEndpoint(ApiView):
 class DatasetCompare(CompareEndpoint):
     """GET `/datasets/{id}/compare`, and POST to run a failed one again."""
 
+    takes_body = False
+
     @extend_schema(
         operation_id="compareDataset",
         parameters=[*ENDS, *FILTERS],
@@ -197,6 +199,8 @@ class DatasetCompareStatistics(CompareEndpoint):
 class DatasetCompareCancel(CompareEndpoint):
     """POST `/datasets/{id}/compare/cancel`."""
 
+    takes_body = False
+
     @extend_schema(
         operation_id="cancelDatasetCompare",
         parameters=ENDS,
@@ -214,6 +218,8 @@ class DatasetCompareCancel(CompareEndpoint):
 
 class DatasetChangelog(ApiView):
     """GET `/datasets/{id}/changelog`, and POST to compute a failed one again."""
+
+    takes_body = False
 
     @extend_schema(
         operation_id="getDatasetChangelog",
@@ -276,6 +282,8 @@ def _describe_unready(dataset: Dataset, span: SnapshotRange, state: str) -> dict
 
 class DatasetBlame(ApiView):
     """GET `/datasets/{id}/blame`, and POST to look again after a failure."""
+
+    takes_body = False
 
     @extend_schema(
         operation_id="getDatasetBlame",

@@ -610,6 +610,8 @@ class PullBuilds(PullEndpoint):
 class PullClose(PullEndpoint):
     """POST `…/close`."""
 
+    takes_body = False
+
     @extend_schema(operation_id="closePull", request=None, responses={200: serializers.PullDetailSerializer})
     def post(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002
         """Close without a merge."""
@@ -620,6 +622,8 @@ class PullClose(PullEndpoint):
 
 class PullReopen(PullEndpoint):
     """POST `…/reopen`."""
+
+    takes_body = False
 
     @extend_schema(operation_id="reopenPull", request=None, responses={200: serializers.PullDetailSerializer})
     def post(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002
@@ -675,6 +679,8 @@ class PullConflicts(PullEndpoint):
 class PullRevert(PullEndpoint):
     """POST `…/revert`."""
 
+    takes_body = False
+
     @extend_schema(
         operation_id="revertPull",
         request=None,
@@ -690,6 +696,8 @@ class PullRevert(PullEndpoint):
 
 class PullRestoreBranch(PullEndpoint):
     """POST `…/restore-branch`."""
+
+    takes_body = False
 
     @extend_schema(
         operation_id="restorePullBranch",

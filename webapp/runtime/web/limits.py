@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from django.conf import settings
 from django.urls import Resolver404, resolve
 
-from webapp.core.errors import NotFound
+from webapp.core.errors import BadRequest, NotFound
 from webapp.core.http import NOTHING_HERE
 
 View = TypeVar("View", bound=Callable[..., Any])
@@ -29,6 +29,7 @@ def find_body_limit(path: str) -> int:
 
     Raises:
         NotFound: no view has this path.
+        BadRequest: it takes no body at all.
 
     """
     default: int = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
@@ -36,5 +37,8 @@ def find_body_limit(path: str) -> int:
         view: Any = resolve(path).func
     except Resolver404:
         raise NotFound(NOTHING_HERE) from None
-    limit: int = getattr(getattr(view, "view_class", view), "max_body_bytes", default)
+    view = getattr(view, "view_class", view)
+    if not getattr(view, "takes_body", True):
+        raise BadRequest("This address takes no body.", code="body_not_taken")
+    limit: int = getattr(view, "max_body_bytes", default)
     return limit
