@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from itertools import product
 from typing import Any
 
 import pytest
 import requests
 
 from tests.factories.builds import HEAD, PASSWORD, Stack, make_transform
+from webapp.builds.urls import page_urls
 
+READERS = "a-password-of-readers-1"
 SEEN = "print('made with a token')\nout.write_table(i0.arrow())"
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
 
@@ -19,11 +23,15 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
 @pytest.fixture(scope="module")
 def browser(stack: Stack) -> requests.Session:
     """Return a signed-in browser session."""
+    return sign_in(stack, "admin", PASSWORD)
+
+
+def sign_in(stack: Stack, name: str, password: str) -> requests.Session:
     session = requests.Session()
     base = stack.url.removesuffix("/api/v1")
     page = session.get(f"{base}/login", timeout=10)
     token = page.text.split('name="csrfmiddlewaretoken" value="')[1].split('"')[0]
-    form = {"username": "admin", "password": PASSWORD, "csrfmiddlewaretoken": token}
+    form = {"username": name, "password": password, "csrfmiddlewaretoken": token}
     answer = session.post(f"{base}/login", data=form, timeout=10, allow_redirects=False)
     assert answer.status_code == 302, answer.text
     return session
@@ -124,31 +132,76 @@ def test_streams_are_for_those_who_may_see_the_build(stack: Stack, browser: requ
     assert follow(stack, browser, "/events/jobs/nothing/log").status_code == 404
 
 
-@pytest.mark.parametrize("withdrawn", ["role", "token"])
-def test_the_stream_of_a_reader_whose_rights_are_withdrawn_ends(stack: Stack, withdrawn: str) -> None:
-    name = f"reader-{withdrawn}"
-    stack.call("POST", "/users", json={"username": name, "password": "a-password-of-readers-1"}, expect=201)
-    stack.call("POST", "/repositories/shop/members", json={"user": name, "role": "reader"}, expect=201)
-    auth = (name, "a-password-of-readers-1")
-    token = requests.post(f"{stack.url}/tokens", json={"name": "t"}, auth=auth, timeout=10).json()
-    body = "import time\nfor n in range(400):\n    print('step', n)\n    time.sleep(0.1)\nout.write_table(i0.arrow())"
+class Reader:
+    """Somebody who may read the repository, with a token and a session."""
+
+    def __init__(self, stack: Stack, name: str) -> None:
+        self.stack, self.name = stack, name
+        stack.call("POST", "/users", json={"username": name, "password": READERS}, expect=201)
+        stack.call("POST", "/repositories/shop/members", json={"user": name, "role": "reader"}, expect=201)
+        answer = requests.post(f"{stack.url}/tokens", json={"name": "t"}, auth=(name, READERS), timeout=10)
+        self.token = answer.json()
+        self.program = requests.Session()
+        self.program.headers["Authorization"] = f"Bearer {self.token['token']}"
+        self.browser = sign_in(stack, name, READERS)
+
+    def lose_role(self) -> None:
+        self.stack.call("DELETE", f"/repositories/shop/members/{self.name}", expect=204)
+
+    def lose_account(self) -> None:
+        self.stack.call("PATCH", f"/users/{self.name}", json={"is_active": False})
+
+    def lose_token(self) -> None:
+        address = f"{self.stack.url}/tokens/{self.token['id']}"
+        assert self.program.delete(address, timeout=10).status_code == 204
+
+    def lose_session(self) -> None:
+        base = self.stack.url.removesuffix("/api/v1")
+        # In a request of its own: the session's cookie stays with the browser that streams.
+        cookies = self.browser.cookies.get_dict()
+        [token] = [value for name, value in cookies.items() if name.startswith("tributary_csrf")]
+        form = {"csrfmiddlewaretoken": token}
+        answer = requests.post(f"{base}/logout", data=form, cookies=cookies, timeout=10, allow_redirects=False)
+        assert answer.status_code == 302, answer.text
+
+
+WITHDRAWALS: dict[str, Callable[[Reader], None]] = {
+    "role": Reader.lose_role,
+    "account": Reader.lose_account,
+    "token": Reader.lose_token,
+    "session": Reader.lose_session,
+}
+
+
+def test_every_stream_of_a_reader_whose_rights_are_withdrawn_ends(stack: Stack) -> None:
+    body = "import time\nfor n in range(1200):\n    print('step', n)\n    time.sleep(0.1)\nout.write_table(i0.arrow())"
     source = HEAD + make_transform("secret", inputs=["/shop/raw"], output="/shop/secret", body=body)
-    stack.commit({f"pipelines/secret_{withdrawn}.py": source.replace("/shop/secret", f"/shop/secret_{withdrawn}")})
-    build = stack.start_build(f"/shop/secret_{withdrawn}")
+    stack.commit({"pipelines/secret.py": source})
+    readers = {thing: Reader(stack, f"reader-without-{thing}") for thing in WITHDRAWALS}
+    build = stack.start_build("/shop/secret")
     job = stack.wait_for_job(build["id"], "RUNNING")
-    headers = {"Authorization": f"Bearer {token['token']}"}
-    address = f"{stack.url.removesuffix('/api/v1')}/events/jobs/{job['id']}/log"
-    events: list[tuple[str, Any]] = []
-    with requests.get(address, stream=True, timeout=30, headers=headers) as answer:
-        for event, _, data in read_events(answer):
-            if not events:
-                if withdrawn == "role":
-                    stack.call("DELETE", f"/repositories/shop/members/{name}", expect=204)
-                else:
-                    path = f"{stack.url}/tokens/{token['id']}"
-                    assert requests.delete(path, headers=headers, timeout=10).status_code == 204
-            events.append((event, data))
+    paths = {"events-job-log": f"/events/jobs/{job['id']}/log", "events-build": f"/events/builds/{build['id']}"}
+    assert set(paths) == {str(url.name) for url in page_urls if str(url.name).startswith("events-")}
+    sessions = [
+        (thing, session)
+        for thing, reader in readers.items()
+        for session in (reader.program, reader.browser)
+        if session is not {"token": reader.browser, "session": reader.program}.get(thing)
+    ]
+    with ExitStack() as opened:
+        streams = [
+            (thing, name, read_events(opened.enter_context(follow(stack, session, path))))
+            for thing, session in sessions
+            for name, path in paths.items()
+        ]
+        for thing, name, events in streams:
+            assert next(events)[0] == {"events-job-log": "line", "events-build": "change"}[name], thing
+        for thing, withdraw in WITHDRAWALS.items():
+            withdraw(readers[thing])
+        for thing, name, events in streams:
+            *_, (event, _, data) = events
+            assert (event, data) == ("done", {"reason": "withdrawn", "code": 1}), (thing, name)
+    for (thing, session), path in product(sessions, paths.values()):
+        assert follow(stack, session, path).status_code == (404 if thing == "role" else 401), (thing, path)
+    assert stack.call("GET", f"/jobs/{job['id']}")["state"] == "RUNNING"
     stack.call("POST", f"/builds/{build['id']}/cancel")
-    assert events[-1] == ("done", {"reason": "withdrawn", "code": 1})
-    assert len([event for event, _ in events if event == "line"]) < 200
-    assert requests.get(address, timeout=10, headers=headers).status_code in {401, 404}
