@@ -1,6 +1,7 @@
 """What differs between two stored results of one query: columns by their place, rows in any order.
 
-Rows are matched by the first column where it names each row of both sides, else a row is only there or not, so many times.
+Rows are matched by the first columns, as many as are asked for, where these name each row of both sides, else a row is only
+there or not, so many times.
 Fractions are compared to twelve signs (six in single precision): threads add them up in another order each time.
 """
 
@@ -32,7 +33,7 @@ class ResultDifference:
     reason: str = ""
     """Why rows are not compared, where they are not."""
     key: str = ""
-    """The column that matches rows; empty where whole rows are matched."""
+    """The columns that match rows; empty where whole rows are matched."""
     columns: tuple[dict[str, Any], ...] = ()
     """Those whose name or type differs: `place` from 0, and `before` and `after`, each [name, type]."""
     inserted: int = 0
@@ -63,9 +64,19 @@ class Stored(NamedTuple):
 
 
 def compare_results(
-    connection: duckdb.DuckDBPyConnection, *, before: Stored, after: Stored, path: Path, row_limit: int
+    connection: duckdb.DuckDBPyConnection, *, before: Stored, after: Stored, path: Path, row_limit: int, keys: int = 1
 ) -> ResultDifference:
-    """Compare two stored results, and store the rows that differ: `change`, `copies`, and b0 …, a0 … of both sides."""
+    """Compare two stored results, and store the rows that differ: `change`, `copies`, and b0 …, a0 … of both sides.
+
+    Args:
+        connection: where it is computed.
+        before: one of the results.
+        after: the other.
+        path: where the rows are stored.
+        row_limit: how many of them.
+        keys: by so many of the first columns rows are matched, where they can be.
+
+    """
     old, new = before.result.columns, after.result.columns
     columns = tuple(_list_differing(old, new))
     if before.result.is_cut or after.result.is_cut:
@@ -76,8 +87,8 @@ def compare_results(
         return ResultDifference(DIFFERENT, reason, columns=columns)
     width = len(new)
     _load(connection, before.path, after.path, width)
-    key = _find_key(connection, new)
-    connection.execute(f"CREATE TEMP TABLE changes AS {_match_keys(width) if key else _match_rows(width)}")
+    key = _find_key(connection, new, keys)
+    connection.execute(f"CREATE TEMP TABLE changes AS {_match_keys(width, keys) if key else _match_rows(width)}")
     counts = {
         change: int(count)
         for change, count in connection.execute("SELECT change, sum(copies) FROM changes GROUP BY change").fetchall()
@@ -142,21 +153,26 @@ def _compare(column: str, own: str, other: str) -> str:
     return column if own == other and not own.startswith("MAP(") else f"{column}::VARCHAR"
 
 
-def _find_key(connection: duckdb.DuckDBPyConnection, columns: Sequence[tuple[str, str]]) -> str:
-    name, type_ = columns[0]
-    if len(columns) == 1 or type_ in _SIGNS:
+def _find_key(connection: duckdb.DuckDBPyConnection, columns: Sequence[tuple[str, str]], keys: int) -> str:
+    if len(columns) <= keys or any(type_ in _SIGNS for _, type_ in columns[:keys]):
         return ""
-    repeated = first_row(connection, "SELECT 1 FROM sides GROUP BY side HAVING count(*) <> count(DISTINCT k0) LIMIT 1")
-    return "" if repeated else name
+    names = [f"k{place}" for place in range(keys)]
+    gaps = "".join(f" OR count(*) <> count({name})" for name in names)
+    repeated = first_row(
+        connection,
+        f"SELECT 1 FROM sides GROUP BY side HAVING count(*) <> count(DISTINCT ({', '.join(names)})){gaps} LIMIT 1",
+    )
+    return "" if repeated else ", ".join(name for name, _ in columns[:keys])
 
 
-def _match_keys(width: int) -> str:
+def _match_keys(width: int, keys: int) -> str:
     values = ", ".join(f"{side}.c{place} AS {side}{place}" for side in "ba" for place in range(width))
-    keys = ", ".join(f"coalesce(b.k{place}, a.k{place}) AS k{place}" for place in range(width))
+    names = ", ".join(f"coalesce(b.k{place}, a.k{place}) AS k{place}" for place in range(width))
+    same = " AND ".join(f"a.k{place} = b.k{place}" for place in range(keys))
     return (
         "SELECT CASE WHEN b.n IS NULL THEN 'inserted' WHEN a.n IS NULL THEN 'deleted' ELSE 'updated' END AS change,"
-        f" 1::BIGINT AS copies, {values}, {keys} FROM (FROM differing WHERE n < 0) b"
-        " FULL JOIN (FROM differing WHERE n > 0) a ON a.k0 = b.k0"
+        f" 1::BIGINT AS copies, {values}, {names} FROM (FROM differing WHERE n < 0) b"
+        f" FULL JOIN (FROM differing WHERE n > 0) a ON {same}"
     )
 
 

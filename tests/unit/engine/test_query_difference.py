@@ -65,6 +65,17 @@ def test_what_differs_turns_one_result_into_the_other(before: Lines, after: Line
         assert difference.updated == len(changed)
 
 
+def test_rows_are_matched_by_several_columns_where_these_name_each_row() -> None:
+    before = "SELECT * FROM (VALUES (1, 1, 10), (1, 2, 20)) t(a, b, c)"
+    after = "SELECT * FROM (VALUES (1, 1, 10), (1, 2, 21), (2, 1, 5)) t(a, b, c)"
+    difference, lines = compare(before, after, keys=2)
+    assert (difference.key, difference.updated, difference.inserted, difference.deleted) == ("a, b", 1, 1, 0)
+    assert lines == [("updated", 1, 1, 2, 20, 1, 2, 21), ("inserted", 1, None, None, None, 2, 1, 5)]
+    for gap in ("(1, NULL, 1)", "(1, 1, 11)"):
+        difference, _ = compare(before, f"{before} UNION ALL SELECT * FROM (VALUES {gap})", keys=2)
+        assert (difference.key, difference.inserted, difference.updated) == ("", 1, 0)
+
+
 def test_fractions_that_differ_in_their_last_signs_are_equal() -> None:
     sides = [f"SELECT 1 AS id, {number}::DOUBLE AS x, {zero}::DOUBLE AS y, 'nan'::DOUBLE AS z" for number, zero in
              (("0.30000000000000004", "-0.0"), ("0.3", "0.0"))]  # fmt: skip
