@@ -458,6 +458,124 @@ class QueryRequest:
     base: tuple[QueryTable, ...] | None = None
 
 
+# --- previews of code that is not committed -------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SampledTable:
+    """A table of which the first rows are taken into `file`; `metadata_location` shows as main what is read."""
+
+    path: str
+    metadata_location: str
+    file: str
+    io: Mapping[str, str] = field(default_factory=dict)
+    masked: tuple[str, ...] = ()
+    """Columns, in lower case, that are NULL in every row: they are hidden from who asks."""
+
+
+@dataclass(frozen=True)
+class TakeSamplesRequest:
+    """Take the first rows of these tables; answers a DiffResult, whose summary says of each path `rows` and `is_whole`."""
+
+    tables: tuple[SampledTable, ...]
+    result_path: str
+    row_limit: int
+    byte_limit: int
+    """Of all rows of one table, decoded."""
+
+
+@dataclass(frozen=True)
+class SampledInput:
+    """A sample for transforms to read, and what it is a sample of."""
+
+    path: str
+    branch: str
+    transaction: str
+    file: str
+
+
+@dataclass(frozen=True)
+class PreviewOutput:
+    """Where the rows that are written to a dataset go instead."""
+
+    path: str
+    file: str
+
+
+@dataclass(frozen=True)
+class RunPreviewRequest:
+    """Run these transforms of the code at `root` over samples; answers a PreviewResult. No table is within reach."""
+
+    root: str
+    functions: tuple[str, ...]
+    inputs: tuple[SampledInput, ...]
+    outputs: tuple[PreviewOutput, ...]
+    branch: str
+    result_path: str
+    row_limit: int
+    byte_limit: int
+
+
+@dataclass(frozen=True)
+class PreviewedOutput:
+    """What a transform has written to one dataset."""
+
+    path: str = field(metadata=_at_most(400))
+    is_append: bool = False
+    is_cut: bool = False
+    """Whether it has written more than is kept."""
+
+
+@dataclass(frozen=True)
+class PreviewFailure:
+    """A transform that failed."""
+
+    function: str = field(metadata=_at_most(400))
+    error: JobError
+
+
+@dataclass(frozen=True)
+class PreviewResult:
+    """The answer of `preview`: what was written, and what failed."""
+
+    outputs: tuple[PreviewedOutput, ...] = ()
+    failures: tuple[PreviewFailure, ...] = ()
+
+
+@dataclass(frozen=True)
+class PreviewedTable:
+    """Rows that a preview has written, and those that the committed code has written from the same samples."""
+
+    path: str
+    after: str
+    before: str = ""
+    """Empty where there is nothing to compare with."""
+    metadata_location: str = ""
+    """Shows as main what the branch has of the dataset now; empty where it has nothing."""
+    is_append: bool = False
+    is_cut: bool = False
+    """Whether one of both sides has more rows than are kept."""
+    key: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    """Columns that are not compared."""
+
+
+@dataclass(frozen=True)
+class DescribePreviewRequest:
+    """Describe what a preview has written: rows, columns, the schema that a build would give, what differs from `before`.
+
+    Of each table `rows-<n>.parquet` and `difference-<n>.parquet` are left in `folder`; answers a DiffResult.
+    """
+
+    tables: tuple[PreviewedTable, ...]
+    folder: str
+    result_path: str
+    row_limit: int
+    byte_limit: int
+    memory_bytes: int = 512 * 1024 * 1024
+    threads: int = 2
+
+
 # --- reading for the web, over a channel ----------------------------------------------------------
 
 

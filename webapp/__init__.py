@@ -14,6 +14,7 @@ Modules:
     builds: JobSpecs, builds and jobs.
     comparisons: two ends of a dataset's history compared.
     sql: SQL of people over what branches of data hold.
+    previews: code that is not committed, run over samples of its inputs.
     pulls: pull requests, their reviews and merges.
     notices: what people are told, in their inbox and by mail, and what they watch.
     site: pages that belong to no noun: home, search, guide, style guide.

@@ -8,6 +8,9 @@ Modules:
     changelog: the changelog of a range of history, stored.
     blame: who changed one row.
     query: SQL of people over pinned tables.
+    sample: the first rows of tables, taken for a preview.
+    preview: transforms that are not committed, run over samples.
+    describe: what a preview has written, described and compared.
     interrupt: a Spark session whose job is gone, ended.
     read: manifests and pages of rows, read for the web.
     linting: what a linter says of code, for that.

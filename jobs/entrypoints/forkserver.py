@@ -15,7 +15,8 @@ One connection (SOCK_STREAM) is one request. Lines of JSON, each ended by a newl
    descriptor, sent with the first, becomes descriptor 3 of the job: a socket to its caller (see jobs/channel.py). ::
 
      {"op": "run",                           # may be left out when "entrypoint" is there
-      "entrypoint": "publish"|"run"|"upload"|"diff"|"changelog"|"blame"|"query"|"read"|"artifact"|"interrupt",
+      "entrypoint": "publish"|"run"|"upload"|"diff"|"changelog"|"blame"|"query"|"read"|"artifact"|"interrupt"
+                    |"sample"|"preview"|"describe",
       "manifest": "/abs/path/manifest.json", # passed to jobs.entrypoints.<entrypoint>.main(path) -> exit code
       "cwd": "/abs/path",                    # must be visible inside; default "/"
       "env": {"NAME": "value"},              # the whole environment of the job
@@ -73,8 +74,11 @@ from jobs.entrypoints.keeper import MOST_FILES, hide_memory, list_doors
 from jobs.protocol import VERSION
 
 ENTRYPOINTS = frozenset(
-    {"publish", "run", "upload", "diff", "changelog", "blame", "query", "read", "artifact", "interrupt"}
-)
+    {
+        "publish", "run", "upload", "diff", "changelog", "blame", "query", "read", "artifact", "interrupt",
+        "sample", "preview", "describe",
+    }
+)  # fmt: skip
 MAX_REQUEST_BYTES = 1024 * 1024
 REST_SECONDS = 0.05
 """Between two tries to take a caller for whom no descriptor is free, or to remove the group of processes that are ending."""
@@ -96,6 +100,9 @@ PRELOADED = (
     "jobs.entrypoints.read",
     "jobs.entrypoints.artifact",
     "jobs.entrypoints.interrupt",
+    "jobs.entrypoints.sample",
+    "jobs.entrypoints.preview",
+    "jobs.entrypoints.describe",
     "polars",
     "pandas",
     "duckdb",

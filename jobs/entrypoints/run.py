@@ -95,13 +95,19 @@ def load_transform(manifest: JobManifest, root: Path) -> Transform:
     prepare_imports(root)
     if manifest.profile == "spark":
         allow_functions_before_session()
-    module = manifest.function.partition(":")[0]
-    importlib.import_module(module)
+    transform = find_transform(manifest.function)
     if manifest.profile == "spark":
         ship_modules(root)
-    transform = name_functions(list_declared(module)).get(manifest.function)
+    return transform
+
+
+def find_transform(function: str) -> Transform:
+    """Import the module of a transform and return what it declares under this name."""
+    module = function.partition(":")[0]
+    importlib.import_module(module)
+    transform = name_functions(list_declared(module)).get(function)
     if transform is None:
-        raise TransformError(f"there is no transform {manifest.function} in this commit")
+        raise TransformError(f"there is no transform {function} in this commit")
     return transform
 
 
@@ -117,13 +123,17 @@ def _call(transform: Transform, manifest: JobManifest, connections: Connections)
         source.set_incremental(is_incremental=is_incremental)
     for output in outputs.values():
         output.set_incremental(is_incremental=is_incremental, is_full_build=_is_full_build(manifest))
-    arguments: dict[str, object] = {**inputs, **outputs}
+    call_function(transform, {**inputs, **outputs}, TransformContext(connections, is_incremental=is_incremental))
+    return outputs
+
+
+def call_function(transform: Transform, arguments: dict[str, object], context: TransformContext) -> None:
+    """Call the function of a transform, with `ctx` where it takes that."""
     if transform.wants_context:
-        arguments["ctx"] = TransformContext(connections, is_incremental=is_incremental)
+        arguments["ctx"] = context
     returned = transform.function(**arguments)
     if inspect.isawaitable(returned) or inspect.isgenerator(returned):
         raise TransformError("a transform is a plain function: it may neither be async nor yield")
-    return outputs
 
 
 def _is_full_build(manifest: JobManifest) -> bool:

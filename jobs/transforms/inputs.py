@@ -235,14 +235,18 @@ class IcebergInput:
             )
         return self._pinned.since_snapshot_id
 
+    def check_columns(self, selected: Sequence[str], names: Sequence[str]) -> None:
+        """Refuse columns that are none of these."""
+        if unknown := [name for name in selected if name not in names]:
+            raise TransformError(f"{self.path} has no column {unknown[0]!r}; it has {', '.join(names) or 'none'}")
+
     def _read(
         self, columns: Sequence[str] | None, condition: str | BooleanExpression | None, mode: Mode | None
     ) -> pa.RecordBatchReader:
         table = self._table
         names = [field.name for field in table.schema().fields]
         selected = names if columns is None else list(columns)
-        if unknown := [name for name in selected if name not in names]:
-            raise TransformError(f"{self.path} has no column {unknown[0]!r}; it has {', '.join(names) or 'none'}")
+        self.check_columns(selected, names)
         row_filter = AlwaysTrue() if condition is None else condition
         since = self._since(mode)
         if since is not None:

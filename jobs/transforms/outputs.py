@@ -65,7 +65,7 @@ class IcebergOutput:
 
         Columns match by name. Other columns or types than before evolve the schema of this branch, and of no other.
         """
-        schema, batches = _read_arrow(data, self.path)
+        schema, batches = read_arrow(data, self.path)
         try:
             written = write_table(
                 self._load(), schema, batches, is_append=self._is_append(), job_id=self._connections.manifest.job_id
@@ -185,7 +185,8 @@ class IcebergOutput:
         say(line)
 
 
-def _read_arrow(data: object, path: str) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
+def read_arrow(data: object, path: str) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
+    """Return the schema and batches of Arrow data that somebody writes to a dataset."""
     if isinstance(data, pa.Table):
         return data.schema, data.to_batches()
     if isinstance(data, pa.RecordBatch):
@@ -235,7 +236,7 @@ def _read_changes(changes: object, path: str) -> pa.Table:
         raise TransformError(
             f"{path}: apply_changelog takes a Spark, polars or pandas frame or Arrow data, not {type(changes).__name__}"
         )
-    schema, batches = _read_arrow(changes, path)
+    schema, batches = read_arrow(changes, path)
     return pa.Table.from_batches(batches, schema=schema)
 
 

@@ -1,7 +1,7 @@
 // <code-editor data-language="python" label="File content"><textarea name="content">…</textarea></code-editor>
 // data-mark="7" data-ours data-theirs: how long marks of conflicts are, and the names of both sides.
 // The textarea stays the form field, so the page posts as any form does and works without the script.
-import { EditorState } from '@codemirror/state';
+import { EditorState, StateEffect } from '@codemirror/state';
 import {
   EditorView, keymap, lineNumbers, highlightActiveLine, highlightActiveLineGutter, drawSelection,
   highlightSpecialChars, rectangularSelection,
@@ -66,6 +66,9 @@ function completeTransforms(context) {
   return { from: word.from, options: WORDS, validFor: /^[\w.]*$/ };
 }
 
+// Says that problems have come that no change of the text brought.
+const problemsCame = StateEffect.define();
+
 customElements.define('code-editor', class extends HTMLElement {
   connectedCallback() {
     const field = this.querySelector('textarea');
@@ -96,7 +99,10 @@ customElements.define('code-editor', class extends HTMLElement {
             ...completionKeymap, ...lintKeymap, indentWithTab,
           ]),
           support, syntaxHighlighting(highlight), theme,
-          linter((view) => this.findProblems(view), { delay: 700 }),
+          linter((view) => this.findProblems(view), {
+            delay: 700,
+            needsRefresh: ({ transactions }) => transactions.some(({ effects }) => effects.some((effect) => effect.is(problemsCame))),
+          }),
           EditorState.readOnly.of(this.hasAttribute('readonly')),
           EditorView.contentAttributes.of({ 'aria-label': this.getAttribute('label') ?? 'Code editor' }),
           EditorView.updateListener.of((update) => {
@@ -111,10 +117,16 @@ customElements.define('code-editor', class extends HTMLElement {
     if (this.dataset.problems) forceLinting(this.view);
     this.warn = (event) => { if (this.changed && !field.form?.dataset.sent) event.preventDefault(); };
     addEventListener('beforeunload', this.warn);
+    this.look = ({ detail }) => {
+      if (detail.target.id === 'preview') this.view.dispatch({ effects: problemsCame.of(null) });
+    };
+    document.addEventListener('htmx:afterSwap', this.look);
+    if (document.querySelector('.code-preview[data-problems]')) forceLinting(this.view);
   }
 
   disconnectedCallback() {
     removeEventListener('beforeunload', this.warn);
+    document.removeEventListener('htmx:afterSwap', this.look);
     this.view?.destroy();
     this.view = null;
   }
@@ -127,7 +139,7 @@ customElements.define('code-editor', class extends HTMLElement {
 
   /**
    * data-problems='[{"line": 3, "message": "…"}]': errors of the last publication, as long as their lines say the same;
-   * data-lint: the address that says what is wrong with the text as it is now.
+   * data-lint: the address that says what is wrong with the text as it is now. A preview on the page has its own problems.
    */
   async findProblems({ state: { doc } }) {
     const before = this.querySelector('textarea').defaultValue.split('\n');
@@ -139,6 +151,18 @@ customElements.define('code-editor', class extends HTMLElement {
       });
     const path = this.closest('form')?.elements.namedItem('path')?.value ?? '';
     const found = this.dataset.lint && path.endsWith('.py') ? await askLinter(this.dataset.lint, path, doc) : [];
-    return [...published, ...found];
+    return [...published, ...this.findPreviewed(path, doc), ...found];
+  }
+
+  /** Problems of the preview: [{"line": 3, "message": "…", "text": "…"}], as long as their lines say the same. */
+  findPreviewed(path, doc) {
+    const preview = document.querySelector('.code-preview[data-problems]');
+    if (preview?.dataset.file !== path) return [];
+    return JSON.parse(preview.dataset.problems)
+      .filter(({ line, text }) => line <= doc.lines && doc.line(line).text === text)
+      .map(({ line, message }) => {
+        const { from, to } = doc.line(line);
+        return { from, to, severity: 'error', source: 'preview', message };
+      });
   }
 });

@@ -42,6 +42,7 @@ def test_only_move_writes_a_column_of_states() -> None:
     columns = list_columns()
     assert {
         "Build",
+        "CodePreview",
         "Job",
         "Mail",
         "Notification",

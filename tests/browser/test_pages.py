@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -141,3 +143,32 @@ def measure_overflow(page: Page) -> int:
     """Return by how many pixels the page is wider than the window."""
     overflow: int = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
     return overflow
+
+
+def test_a_preview_of_code_is_sound(open_page: Callable[..., Page]) -> None:
+    page = open_page(f"/r/nyc/edit/{BRANCH}/pipelines/delays.py", who="ines")
+    run = page.get_by_role("button", name="Preview", exact=True)
+    run.click()
+    preview = page.locator("#preview:not([hx-get])")
+    expect(preview.get_by_text("Ready")).to_be_visible(timeout=120_000)
+    page.wait_for_url("**/r/nyc/previews/*")
+    expect(preview.get_by_role("table", name="rows of /nyc/delays/daily")).to_be_visible()
+    preview.get_by_role("tab", name="Difference").click()
+    expect(preview.get_by_text("Both have written the same rows")).to_be_visible()
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type] - one of its literals
+        assert find_faults(page) == []
+    page.set_viewport_size({"width": 500, "height": 1000})
+    assert measure_overflow(page) <= 0
+    page.locator("code-editor .cm-content").click()
+    page.keyboard.press("Control+Home")
+    page.keyboard.insert_text("raise ValueError('not today')\n")
+    run.click()
+    expect(preview.get_by_text("Failed")).to_be_visible(timeout=120_000)
+    expect(preview).to_contain_text("pipelines/delays.py:1 ValueError: not today")
+    page.evaluate("scrollTo(0, 0)")  # lines out of sight are not drawn
+    expect(page.locator("code-editor .cm-lint-marker-error").first).to_be_visible()
+    page.reload()  # the address keeps what was run
+    expect(page.locator("code-editor textarea")).to_have_value(re.compile("^raise ValueError"))
+    page.evaluate("scrollTo(0, 0)")  # lines out of sight are not drawn
+    expect(page.locator("code-editor .cm-lint-marker-error").first).to_be_visible()

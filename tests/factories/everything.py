@@ -21,8 +21,11 @@ from webapp.comparisons.rules.dataset_rules import ComparisonRules
 from webapp.comparisons.services import request_comparison
 from webapp.datasets.queries import list_deleted_branches
 from webapp.datasets.services import create_branch, delete_branch, open_transaction
+from webapp.previews.models import CodePreview
+from webapp.previews.rules.states import PreviewState
 from webapp.pulls.models import Label, PendingComment, PullCheck, PullDataset, PullRequest
 from webapp.pulls.services import add_comment, edit_comment, open_pull
+from webapp.repositories.models import Repository
 from webapp.repositories.services import add_webhook, report_status
 from webapp.sql.models import Query
 
@@ -54,6 +57,7 @@ BODIES: dict[str, Any] = {
     f"POST {REPOSITORY}/lint": {"path": "notes.md", "text": "x"},
     f"POST {REPOSITORY}/members": {"user": "a-nobody", "role": "reader"},
     f"POST {REPOSITORY}/protections": {"branch": "fix"},
+    f"POST {REPOSITORY}/previews": {"branch": "fix", "file": "a.py"},
     f"POST {REPOSITORY}/pulls": {"title": "t", "source": "fix", "target": "master"},
     f"POST {REPOSITORY}/queries": {"branch": "fix", "sql": 'SELECT * FROM "/shop/raw"'},
     f"POST {REPOSITORY}/webhooks": {"url": "https://example.org/h", "events": ["push"]},
@@ -86,6 +90,8 @@ class World:
     """A token that each role may revoke."""
     own_pending: dict[str, int] = field(default_factory=dict)
     """A comment that each role keeps for its review."""
+    own_preview: dict[str, int] = field(default_factory=dict)
+    """A preview of code that each role has asked for."""
 
     def address(self, path: str) -> str:
         """An operation's path with its variables filled in."""
@@ -149,7 +155,8 @@ def make_world() -> World:
     Label.objects.create(repository=repository, name="data", tone="ok")
     for role, user in users.items():
         world.own_pending[role] = PendingComment.objects.create(pull=pull, author=user, body="b").pk
-    world.values["pending_id"] = world.own_pending["reader"]
+        world.own_preview[role] = add_preview(repository, user, head=commit.sha).pk
+    world.values |= {"pending_id": world.own_pending["reader"], "preview_id": world.own_preview["writer"]}
     return world
 
 
@@ -157,6 +164,16 @@ def add_check(pull: PullRequest) -> None:
     """Give a pull request a check that none of its files is: it is there until the head is looked at."""
     fields = {"head_sha": pull.head_sha, "expects": "empty", "sql": "SELECT 1"}
     PullCheck.objects.get_or_create(pull=pull, name=CHECK, defaults=fields)
+
+
+def add_preview(repository: Repository, user: User, *, head: str) -> CodePreview:
+    """Write a preview that came to nothing."""
+    file = "pipelines/a.py"
+    drafts = [{"path": "", "target": file, "text": "X = 1\n"}]
+    ended = {"state": PreviewState.FAILED, "code": "no_transform", "error": f"{file} declares no transform."}
+    return CodePreview.objects.create(
+        repository=repository, by=user, branch="fix", head=head, file=file, drafts=drafts, **ended
+    )
 
 
 def write_rows(user: User, table: str) -> None:

@@ -67,6 +67,15 @@ def list_forms(world: World) -> Iterator[Form]:
     check = {"branch": "master", "sql": "SELECT * FROM raw", "name": "rows", "expects": "rows > 0"}
     yield Form("/r/shop/sql/save", {**check, "new_branch": "checks"}, "commit_files", "shop")
     yield Form(f"/r/shop/sql/{world.values['query_id']}/cancel", {}, "cancel_query", "shop")
+    file = "pipelines/new.py"
+    typed = {
+        "source": "",
+        "path": file,
+        "content": "X = 1\n",
+        "head": get_head(Repository.objects.get(name="shop"), "fix"),
+    }
+    yield Form(f"/r/shop/preview/fix/{file}", typed, "preview_code", "shop")
+    yield Form(f"/r/shop/previews/{world.own_preview['admin']}/cancel", {}, "cancel_preview", "shop")
     yield Form("/r/shop/settings/delete", {"name": "shop"}, "delete_repository", "shop")
 
 

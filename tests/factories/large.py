@@ -29,6 +29,8 @@ from webapp.core import clock
 from webapp.datasets.models import Dataset, DatasetBranch, Transaction
 from webapp.git.values import Change
 from webapp.notices.models import Notification
+from webapp.previews.models import CodePreview
+from webapp.previews.rules.states import PreviewState
 from webapp.pulls.models import (
     Assignee,
     Comment,
@@ -139,6 +141,7 @@ class Large:
     build: Build
     pull: PullRequest
     query: sql.Query
+    preview: CodePreview
 
     @property
     def pages(self) -> dict[str, str]:
@@ -173,6 +176,7 @@ class Large:
             "new dataset": "/datasets/new",
             "SQL": f"/r/{name}/sql",
             "a query": f"/r/{name}/sql/{self.query.pk}",
+            "a preview of code": f"/r/{name}/previews/{self.preview.pk}",
             "my settings": "/settings",
             "my notifications": "/settings/notifications",
             "my tokens": "/settings/tokens",
@@ -274,6 +278,7 @@ class Large:
             "protections": f"{repository}/protections",
             "statuses": f"{repository}/commits/{self.pull.head_sha}/statuses",
             "queries": f"{repository}/queries",
+            "previews of code": f"{repository}/previews",
             "labels": f"{repository}/labels",
             "tokens": f"{api}/tokens",
         }
@@ -313,6 +318,7 @@ class Large:
             "a pull request": pull,
             "its graph": f"{pull}/lineage",
             "a query": f"{repository}/queries/{self.query.pk}",
+            "a preview of code": f"{repository}/previews/{self.preview.pk}",
             "a comment": f"{pull}/comments/{self.pull.comments.order_by('pk')[0].pk}",
         }
         return {f"REST: {name}": address for name, address in things.items()}
@@ -348,6 +354,7 @@ def seed(size: Size, *, prefix: str = "large") -> Large:
         build=builds[0],
         pull=pulls[0],
         query=_seed_queries(size, repositories[0], datasets[0], by=reader),
+        preview=_seed_previews(size, repositories[0], datasets[0], head=pulls[0].head_sha, by=reader),
     )
 
 
@@ -357,6 +364,15 @@ def _seed_queries(size: Size, repository: Repository, dataset: Dataset, *, by: U
     row = {"repository": repository, "by": by, "branch": "master", "sql": f'SELECT * FROM "{dataset.path}"'}
     _write(sql.Query(**row, tables=[table], state=QueryState.FAILED, error="No.") for _ in range(size.queries))
     return sql.Query.objects.filter(repository=repository).latest("pk")
+
+
+def _seed_previews(size: Size, repository: Repository, dataset: Dataset, *, head: str, by: User) -> CodePreview:
+    """Write previews that came to nothing, so that none has rows to read."""
+    pinned: dict[str, Any] = {"path": dataset.path, "branch": "master", "transaction": "0" * 32, "masked": []}
+    table = {**pinned, "rows": None, "is_whole": None}
+    row = {"repository": repository, "by": by, "branch": "master", "head": head, "file": FILE, "tables": [table]}
+    _write(CodePreview(**row, state=PreviewState.FAILED, error="No.") for _ in range(size.queries))
+    return CodePreview.objects.filter(repository=repository).latest("pk")
 
 
 def _write(rows: Iterable[Model]) -> None:

@@ -1,6 +1,6 @@
 """Leased work as a machine: messages lost and doubled, workers that die or are slow, parts that are away, people who cancel.
 
-Three laws, for jobs, comparisons, publications, queries, deliveries and mails. Never two that commit: of all that work on a row at most one
+Three laws, for jobs, comparisons, publications, queries, previews, deliveries and mails. Never two that commit: of all that work on a row at most one
 has it, and it is done once for each time that it was asked for. Nothing is forgotten: once nothing fails any more, whatever
 waits is worked on. Everything ends, in steps that grow with what was asked and no faster.
 """
@@ -45,6 +45,9 @@ from webapp.notices.rules.facts import Reason
 from webapp.notices.rules.states import MailState
 from webapp.notices.services import mailing
 from webapp.notices.services.telling import tell
+from webapp.previews import services as previews
+from webapp.previews.models import CodePreview
+from webapp.previews.rules.states import PreviewState
 from webapp.repositories import queries as repository_queries
 from webapp.repositories import services as repository_services
 from webapp.repositories.models import Delivery, Publication, Webhook
@@ -251,6 +254,28 @@ class Queries(Work):
         sql.sweep_queries()
 
 
+class Previews(Work):
+    """Previews of code that is not committed."""
+
+    model, done, ends = CodePreview, PreviewState.READY, PreviewState.ends()
+
+    def ask(self) -> CodePreview:
+        row = CodePreview.objects.create(
+            repository=self.world.repository, by=self.world.user, branch="master", head="0" * 40, file="a.py"
+        )
+        previews._ring(row)
+        return row
+
+    def complete(self, row: CodePreview) -> None:
+        previews._end(CodePreview.objects.held(row), to=PreviewState.READY)
+
+    def cancel(self, row: CodePreview) -> None:
+        previews.cancel_preview(preview=row, by=self.world.maker)
+
+    def sweep(self) -> None:
+        previews.sweep_previews()
+
+
 class Deliveries(Work):
     """Deliveries to a webhook, which are given up after some tries."""
 
@@ -432,7 +457,7 @@ class Dispatch(RuleBasedStateMachine):
                 self.sweep()
 
 
-@pytest.mark.parametrize("kind", [Jobs, Comparisons, Publications, Queries, Deliveries, Mails])
+@pytest.mark.parametrize("kind", [Jobs, Comparisons, Publications, Queries, Previews, Deliveries, Mails])
 @pytest.mark.parametrize("examples", [12, pytest.param(300, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])])
 def test_work_is_done_once_and_never_forgotten(home: Any, tmp_path: Path, kind: type[Work], examples: int) -> None:
     world = a_world()

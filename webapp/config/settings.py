@@ -133,6 +133,7 @@ INSTALLED_APPS = [
     "webapp.builds",
     "webapp.comparisons",
     "webapp.sql",
+    "webapp.previews",
     "webapp.pulls",
     "webapp.notices",
     "webapp.site",

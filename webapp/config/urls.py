@@ -17,6 +17,7 @@ APPS = (
     "builds",
     "comparisons",
     "sql",
+    "previews",
     "pulls",
     "notices",
     "site",

@@ -210,6 +210,8 @@ class EditPage:
     new_url: str
     post_url: str
     """Of this editor, which may stand at the address of a file that cannot be opened."""
+    preview_url: str
+    """Runs what is typed, without committing it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -561,6 +563,7 @@ def edit_page(
         unlisted=max(0, len(paths) - FILES_BESIDE),
         new_url=ref_url(repository, "new", common.ref, folder),
         post_url=ref_url(repository, mode, common.ref, path),
+        preview_url=ref_url(repository, "preview", common.ref, path),
     )
 
 

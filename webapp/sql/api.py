@@ -111,7 +111,7 @@ class QueryRowsView(QueryEndpoint):
         if side not in SIDES:
             message = f"side is {' or '.join(SIDES)}."
             raise BadRequest(message, code="bad_side")
-        start, limit = _read_place(request)
+        start, limit = read_place(request)
         is_base = side == "base"
         rows = queries.read_rows(query, start=start, limit=limit, on_base=is_base)
         services.note_rows(query=query, by=self.principal)
@@ -120,7 +120,7 @@ class QueryRowsView(QueryEndpoint):
             "columns": summary["columns"],
             "rows": rows,
             "total": summary["rows"],
-            "next": _turn(start + limit, summary["rows"]),
+            "next": turn(start + limit, summary["rows"]),
         }
         return Response(QueryRowsSerializer(page).data)
 
@@ -136,19 +136,19 @@ class QueryDifferenceView(QueryEndpoint):
     def get(self, request: Request, repo: str, query_id: int) -> Response:
         """Return how the result differs from that on the base, with a page of the rows that do."""
         query = self.find_query(repo, query_id)
-        start, limit = _read_place(request)
+        start, limit = read_place(request)
         difference = queries.get_difference(query)
         rows = queries.read_difference(query, start=start, limit=limit)
         services.note_rows(query=query, by=self.principal)
         page = {
             **difference,
             "rows": DifferentRowSerializer(rows, many=True).data,
-            "next": _turn(start + limit, difference["lines"]),
+            "next": turn(start + limit, difference["lines"]),
         }
         return Response(DifferentRowsSerializer(page).data)
 
 
-def _read_place(request: Request) -> tuple[int, int]:
+def read_place(request: Request) -> tuple[int, int]:
     """Return at which row a page starts, and how many it has."""
     text = request.GET.get("cursor", "")
     start = read_count(text) if text else 0
@@ -158,6 +158,6 @@ def _read_place(request: Request) -> tuple[int, int]:
     return start, read_limit(request._request, default=DEFAULT_ROWS, most=MAX_ROWS)
 
 
-def _turn(following: int, total: int) -> str | None:
+def turn(following: int, total: int) -> str | None:
     """Return the cursor of the next page; None behind the last."""
     return str(following) if following < total else None

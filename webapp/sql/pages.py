@@ -258,7 +258,7 @@ def read_difference(query: Query, turner: _Turner | None, *, size: int) -> Diffe
     ]
     return DifferencePart(
         difference=difference,
-        table=DiffTable(heads, [_draw_row(row, heads, part.start + place) for place, row in enumerate(rows, 1)]),
+        table=DiffTable(heads, [draw_row(row, heads, part.start + place) for place, row in enumerate(rows, 1)]),
         text=part.text,
         previous_url=part.link_previous(turner.link) if turner else "",
         next_url=part.link_next(turner.link) if turner else "",
@@ -266,7 +266,8 @@ def read_difference(query: Query, turner: _Turner | None, *, size: int) -> Diffe
     )
 
 
-def _draw_row(row: queries.DifferentRow, heads: Sequence[ColumnHead], number: int) -> DiffRow:
+def draw_row(row: queries.DifferentRow, heads: Sequence[ColumnHead], number: int) -> DiffRow:
+    """Return a row that differs as a table draws it."""
     css, sign, word = SIGNS[row.change]
     before, after = row.before or row.after or (), row.after or row.before or ()
     cells = [_draw_cell(head, old, new, row.change) for head, old, new in zip(heads, before, after, strict=True)]

@@ -318,7 +318,11 @@ def read_difference(query: Query, *, start: int, limit: int) -> list[DifferentRo
     """
     if not get_difference(query)["lines"]:
         return []
-    width = len(query.summary["columns"])
+    return pair_sides(_read_lines(query, DIFFERENCE_FILE, start, limit), width=len(query.summary["columns"]))
+
+
+def pair_sides(lines: Iterable[Mapping[str, Any]], *, width: int) -> list[DifferentRow]:
+    """Return stored lines of a difference as rows of so many columns on both sides."""
     return [
         DifferentRow(
             change=line["change"],
@@ -326,7 +330,7 @@ def read_difference(query: Query, *, start: int, limit: int) -> list[DifferentRo
             before=None if line["change"] == "inserted" else [line[f"b{place}"] for place in range(width)],
             after=None if line["change"] == "deleted" else [line[f"a{place}"] for place in range(width)],
         )
-        for line in _read_lines(query, DIFFERENCE_FILE, start, limit)
+        for line in lines
     ]
 
 

@@ -1,13 +1,14 @@
 """The first rows of a table, read from its files: in their order, or sorted and searched.
 
 In the order of the files only the files of the page are read. Sorting and searching look at the first rows up to a
-stated number, and say so when there are more.
+stated number, and say so when there are more. A sample is the first rows with all columns, as a job would read them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,8 +19,9 @@ import pyarrow.parquet as pq
 import pyiceberg.io.pyarrow as reading
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io import FileIO
-from pyiceberg.io.pyarrow import ArrowScan
+from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
 from pyiceberg.manifest import FileFormat
+from pyiceberg.schema import Schema
 from pyiceberg.table import DataScan, FileScanTask
 from pyiceberg.table.metadata import TableMetadataUtil
 
@@ -32,6 +34,54 @@ SCANNED_CELLS = 4_000_000
 MOST_BATCH_ROWS = 8_192
 BUFFER_BYTES = 256 * 1024
 EQUALS = re.compile(r"\s*([^=]+?)\s*=\s*(.*?)\s*", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class FirstRows:
+    """The first rows of a table."""
+
+    rows: pa.Table
+    schema: Schema
+    is_whole: bool
+    """Whether the table has no others."""
+
+
+def read_sample(
+    metadata: Mapping[str, Any], files: FileIO, *, masked: Collection[str], row_limit: int, byte_limit: int
+) -> FirstRows:
+    """Return the first rows with the types that a job reads; a masked column, named in lower case, is not read.
+
+    Whatever the libraries raise over files that no writer has made comes through.
+    """
+    parsed = TableMetadataUtil.parse_obj(dict(metadata))
+    schema = parsed.schema()
+    types = schema_to_pyarrow(schema, include_field_ids=False)
+    if not schema.fields or parsed.current_snapshot_id is None:
+        return FirstRows(types.empty_table(), schema, is_whole=True)
+    # Rows are counted by any column, where all are masked.
+    seen = [name for name in types.names if name.casefold() not in masked]
+    names = seen or types.names[:1]
+    scan = DataScan(table_metadata=parsed, io=files, selected_fields=tuple(names))
+    tasks = _take_tasks(scan.plan_files(), row_limit + 1)
+    _read_sparingly(min(row_limit + 1, MOST_BATCH_ROWS))
+    reader = ArrowScan(parsed, files, scan.projection(), AlwaysTrue(), limit=row_limit + 1)
+    batches: list[pa.RecordBatch] = []
+    count, is_whole = 0, True
+    for batch in reader.to_record_batches(tasks):
+        batches.append(batch.slice(0, row_limit - count))
+        count += batches[-1].num_rows
+        is_whole = batches[-1].num_rows == batch.num_rows and sum(part.nbytes for part in batches) <= byte_limit
+        if not is_whole:
+            break
+    read = pa.Table.from_batches(batches) if batches else None
+    columns = [
+        pa.nulls(count, field.type)
+        if read is None or field.name not in seen
+        else read.column(field.name).cast(field.type)
+        for field in types
+    ]
+    shown = pa.schema([pa.field(field.name, field.type) for field in types])
+    return FirstRows(pa.Table.from_arrays(columns, schema=shown), schema, is_whole)
 
 
 def read_rows(request: RowsRequest, files: FileIO) -> tuple[list[list[Json]], int | None, int | None]:

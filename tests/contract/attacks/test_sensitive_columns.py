@@ -25,9 +25,12 @@ from webapp.comparisons.services import run_comparison
 from webapp.datasets.models import Dataset, Transaction
 from webapp.datasets.permissions import see_rows
 from webapp.datasets.services import abort_by_hand
+from webapp.previews import services as previews
+from webapp.previews.models import CodePreview
 from webapp.pulls.models import PullRequest
 from webapp.pulls.services import add_comment, refresh_pull
 from webapp.repositories.models import Repository
+from webapp.repositories.services import FileDraft
 from webapp.sql import services as sql
 from webapp.sql.models import Query
 
@@ -35,6 +38,17 @@ pytestmark = [pytest.mark.contract, pytest.mark.django_db(transaction=True), pyt
 CANARY = "salary-of-mira-4711"
 PIPELINE = '[pipeline]\nfolders = ["/shop"]\n[datasets."/shop/raw"]\nkey = ["id"]\n'
 RULE = 'sensitive = ["Name"]\n'
+COPY = """\
+from transforms.api import transform
+from transforms.tables import TableInput, TableOutput
+
+
+@transform.using(raw=TableInput("/shop/raw"), out=TableOutput("/shop/copied"))
+def copy(raw, out):
+    rows = raw.arrow(columns=["id", "name"])
+    print(rows.to_pylist())
+    out.write_table(rows)
+"""
 COMPARED = "from=master&to=fix&keys=id"
 ORACLES = {
     "preview?sort=-name": 422,
@@ -64,6 +78,7 @@ def world(readers: Path) -> World:
     refresh_pull(pull=pull)
     add_comment(pull=pull, body="Hm", by=maintainer, anchor={"dataset": "/shop/raw", "key": {"name": CANARY}})
     world.values["query_id"] = run_sql(world, "maintainer", "SELECT id, name FROM raw ORDER BY id").pk
+    world.values["preview_id"] = run_preview(world, "maintainer").pk
     ask_and_run(world)
     return world
 
@@ -90,6 +105,20 @@ def run_sql(world: World, role: str, text: str) -> Query:
     return query
 
 
+def run_preview(world: World, role: str) -> CodePreview:
+    """Run code that is not committed as somebody, in the sandbox."""
+    preview = previews.start_preview(
+        repository=Repository.objects.get(name="shop"),
+        branch="fix",
+        file="pipelines/copy.py",
+        drafts=[FileDraft("", "pipelines/__init__.py", ""), FileDraft("", "pipelines/copy.py", COPY)],
+        by=principal_for_user(world.users[role]),
+    )
+    previews.run_preview(preview_id=preview.pk)
+    preview.refresh_from_db()
+    return preview
+
+
 def get(world: World, role: str, address: str) -> Any:
     """Ask the REST API about the dataset, as somebody."""
     return ask(Client(), f"/api/v1/datasets/{world.values['dataset_id']}/{address}", **world.bearer(role, ""))
@@ -109,6 +138,7 @@ def list_addresses(world: World) -> list[str]:
         f"{pull}/data?dataset=/shop/raw&show=statistics",
         pull,
         f"/r/shop/sql/{world.values['query_id']}",
+        f"/r/shop/previews/{world.values['preview_id']}",
     ]
 
 
@@ -177,8 +207,24 @@ def check_sql(world: World) -> None:
     assert CANARY in Client().get(f"{others}/rows", headers=world.bearer("maintainer", "")).content.decode()
 
 
+def check_previews(world: World) -> None:
+    """A writer who may not see a column runs code over NULL, and sees none of it in what others have run."""
+    preview = run_preview(world, "writer")
+    assert (preview.error, preview.tables[0]["masked"]) == ("", ["name"])
+    answers = [
+        Client().get(f"/api/v1/repositories/shop/previews/{preview.pk}{part}", headers=world.bearer("writer", ""))
+        for part in ("", "/rows", "/log")
+    ]
+    assert answers[1].json()["rows"] == [[1, None], [2, None]]
+    assert CANARY not in "".join(answer.content.decode() for answer in answers)
+    owned = f"/api/v1/repositories/shop/previews/{world.values['preview_id']}/rows"
+    assert Client().get(owned, headers=world.bearer("writer", "")).status_code == 404
+    assert CANARY in Client().get(owned, headers=world.bearer("maintainer", "")).content.decode()
+
+
 def test_sql_and_catalog_lead_to_no_hidden_value(world: World) -> None:
     check_sql(world)
+    check_previews(world)
     for branch in ("", "fix"):
         client = datasets.a_pyiceberg(world.users["reader"], branch)
         for name in ("shop.raw", *(["shop.raw.branch_main"] if branch else [])):

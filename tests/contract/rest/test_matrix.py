@@ -82,6 +82,12 @@ NEEDED_ROLE = {
     f"POST {DATASET}/changelog": "reader",
     f"POST {DATASET}/compare": "reader",
     f"POST {REPOSITORY}/queries": "reader",
+    # Code that is not committed is run by who may commit it, and what comes of it is for them alone.
+    f"GET {REPOSITORY}/previews": "writer",
+    f"GET {REPOSITORY}/previews/{{preview_id}}": "writer",
+    f"GET {REPOSITORY}/previews/{{preview_id}}/log": "writer",
+    f"GET {REPOSITORY}/previews/{{preview_id}}/rows": "writer",
+    f"GET {REPOSITORY}/previews/{{preview_id}}/difference": "writer",
     # What somebody else runs is stopped by maintainers.
     f"POST {REPOSITORY}/queries/{{query_id}}/cancel": "maintainer",
     # What somebody else wrote is deleted by maintainers, and edited by nobody.
@@ -166,7 +172,11 @@ def test_rest_obeys_role_and_scope(world: World) -> None:
         operation = f"{method} {path}"
         if operation in BY_PASSWORD_OR_SESSION:
             continue
-        own = {"token_id": world.own_token[role], "pending_id": world.own_pending[role]}
+        own = {
+            "token_id": world.own_token[role],
+            "pending_id": world.own_pending[role],
+            "preview_id": world.own_preview[role],
+        }
         world.values |= {**own, "own_branch": f"of-{role}-{scope}"}
         answer = call(client, method, path, world, world.bearer(role, scope), BODIES.get(operation))
         is_allowed = answer.status_code not in (401, 403, 404) or is_not_compared(answer)

@@ -91,6 +91,7 @@ def test_every_operation_answers_as_described(stack: Stack, document: ApiDocumen
     number = walk_pull(stack)
     walk_merge(stack, number)
     walk_queries(stack)
+    walk_previews(stack)
     walk_ends(stack)
     succeeded = {(method, path) for method, path, status in document.answered if status.startswith("2")}
     assert set(document.operations) - succeeded == set()
@@ -318,6 +319,21 @@ def walk_queries(stack: Stack) -> None:
     compared = f"{here}/{stack.call('POST', here, json=both, expect=202)['id']}"
     wait_until(lambda: stack.call("GET", compared)["state"] == "ready", seconds=30)
     assert stack.call("GET", f"{compared}/difference")["state"] == "equal"
+    stack.call("GET", here)
+
+
+def walk_previews(stack: Stack) -> None:
+    here = "/repositories/shop/previews"
+    (spec, *_) = stack.call("GET", "/repositories/shop/jobspecs?branch=master")["results"]
+    started = stack.call("POST", here, json={"file": spec["file"]}, expect=202)
+    preview = f"{here}/{started['id']}"
+    wait_until(lambda: stack.call("GET", preview)["state"] not in ("queued", "running"), seconds=60)
+    ended = stack.call("GET", preview)
+    assert ended["state"] == "ready", ended
+    assert stack.call("GET", f"{preview}/rows?limit=2")["total"] == ended["outputs"][0]["rows"]
+    assert stack.call("GET", f"{preview}/difference")["state"] == "equal"
+    assert stack.call("GET", f"{preview}/log")["lines"]
+    stack.call("POST", f"{preview}/cancel", expect=202)
     stack.call("GET", here)
 
 

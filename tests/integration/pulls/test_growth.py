@@ -36,6 +36,7 @@ GROWING = (
     "datasets_datasetbranch",
     "datasets_transaction",
     "notices_notification",
+    "previews_codepreview",
     "pulls_comment",
     "pulls_pulldataset",
     "pulls_pullrequest",
@@ -81,6 +82,10 @@ NOT_MEASURED = {
     "/api/v1/jobs/{job_id}/log": "reads the end of a file",
     "/api/v1/repositories/{repo}/pulls/{number}/conflicts": "reads files of two commits",
     "/api/v1/repositories/{repo}/contents/": "measured with a branch",
+    **{
+        f"/api/v1/repositories/{{repo}}/previews/{{preview_id}}/{name}": "reads stored rows"
+        for name in ("log", "rows", "difference")
+    },
     "/api/v1/repositories/{repo}/protections/{branch}": "one row of the list that is measured",
     "/api/v1/repositories/{repo}/queries/{query_id}/difference": "reads stored rows",
     "/api/v1/repositories/{repo}/queries/{query_id}/rows": "reads stored rows",

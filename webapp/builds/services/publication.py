@@ -201,12 +201,23 @@ def import_commit(*, repository: Repository, sha: str, held: Leases[Any] | None 
     folder = paths.work_folder(f"publish-{repository.name}-{sha[:12]}", trees.next_number())
     make_open_folder(folder)
     try:
-        return _run_import(root=root, folder=folder, held=held)
+        return import_tree(root=root, folder=folder, held=held)
     finally:
         remove_folder(folder)
 
 
-def _run_import(*, root: Path, folder: Path, held: Leases[Any] | None) -> PublishResult:
+def import_tree(*, root: Path, folder: Path, held: Leases[Any] | None) -> PublishResult:
+    """Import the modules of files that lie in a folder, and return what they declare.
+
+    Args:
+        root: the files.
+        folder: an open folder, for messages.
+        held: the row that asks; once somebody else has it the process is ended.
+
+    Raises:
+        Unavailable: the job runner is starting; `PartLost` where it has died.
+
+    """
     manifest, answer = folder / "manifest.json", folder / "result.json"
     write_message(manifest, PublishRequest(root=str(root), result_path=str(answer)))
     manifest.chmod(0o644)

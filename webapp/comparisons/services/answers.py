@@ -28,6 +28,20 @@ def read_result(
         time_limit_s: how long it was allowed.
 
     """
+    failure = explain_end(end, noun=noun, limits=limits, time_limit_s=time_limit_s)
+    if failure is not None:
+        return failure
+    try:
+        result = read_answer(DiffResult, folder / ANSWER)
+    except ProtocolError as error:
+        return explain_silence(end, error, noun=noun)
+    if result.status == "ok" and not _is_plain(folder):
+        return _fail("crashed", f"{noun} left something else than regular files; nothing of it is shown.")
+    return result
+
+
+def explain_end(end: ProcessEnd, *, noun: str, limits: Mapping[str, int], time_limit_s: float) -> DiffResult | None:
+    """Return the failure of a process that was ended because it took more than it may."""
     match end.ending:
         case Ending.OVER_TIME:
             return _fail("time_limit", f"It took longer than {time_limit_s:g} s and was stopped.")
@@ -36,15 +50,15 @@ def read_result(
         case Ending.OVER_MEMORY:
             most = limits["total_memory_bytes"]
             return _fail("memory_limit", f"{noun} held more than {most:,} bytes of memory and was ended.")
-    try:
-        result = read_answer(DiffResult, folder / ANSWER)
-    except ProtocolError as error:
-        has_run = end.ending is not Ending.NO_SANDBOX
-        what = f"{noun} ended with code {end.code}" if has_run else "The sandbox could not be made"
-        return _fail("crashed", f"{what}: {error}")
-    if result.status == "ok" and not _is_plain(folder):
-        return _fail("crashed", f"{noun} left something else than regular files; nothing of it is shown.")
-    return result
+        case _:
+            return None
+
+
+def explain_silence(end: ProcessEnd, error: ProtocolError, *, noun: str) -> DiffResult:
+    """Return the failure of a process that has left no answer that can be read."""
+    has_run = end.ending is not Ending.NO_SANDBOX
+    what = f"{noun} ended with code {end.code}" if has_run else "The sandbox could not be made"
+    return _fail("crashed", f"{what}: {error}")
 
 
 def read_json(path: Path) -> dict[str, Any]:

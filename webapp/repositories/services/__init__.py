@@ -44,7 +44,18 @@ from webapp.repositories.services.commits import (
 )
 from webapp.repositories.services.copies import check_copy, check_repositories_part
 from webapp.repositories.services.deletions import sweep_deletions
-from webapp.repositories.services.edits import Edit, FileDraft, Mode, Moved, Refused, Saved, is_changed, save_file
+from webapp.repositories.services.edits import (
+    Edit,
+    FileDraft,
+    Mode,
+    Moved,
+    Refused,
+    Saved,
+    check_draft,
+    is_changed,
+    save_file,
+    write_drafts,
+)
 from webapp.repositories.services.locks import sweep_leftovers, sweep_locks
 from webapp.repositories.services.moves import sweep_moves
 from webapp.repositories.services.protections import remove_protection, set_protection
@@ -84,6 +95,7 @@ __all__ = [
     "announce_pushed",
     "check_branch_name_is_free",
     "check_copy",
+    "check_draft",
     "check_push",
     "check_repositories",
     "check_repositories_part",
@@ -119,4 +131,5 @@ __all__ = [
     "sweep_orphaned_commits",
     "sweep_settled_heads",
     "update_repository",
+    "write_drafts",
 ]

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from webapp.core.errors import AppError
+from webapp.core.errors import AppError, InvalidInput
+from webapp.git.paths import check_path
 from webapp.git.values import Change
 from webapp.repositories import queries
+from webapp.repositories.errors import git_refusals
 from webapp.repositories.services.commits import commit_files, commit_to_new_branch
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
     from webapp.core.principals import Principal
     from webapp.git.diff import FileDiff
     from webapp.git.values import CommitInfo
@@ -161,6 +167,60 @@ def is_changed(draft: FileDraft, *, repository: Repository, head: str) -> bool:
     """Return whether a draft says something else than a commit."""
     old = find_old(draft, repository=repository, head=head)
     return old is None or draft.target != draft.path or encode_draft(draft, old=old) != old
+
+
+def check_draft(draft: FileDraft) -> None:
+    """Refuse a draft that could not be committed where it is to lie.
+
+    Raises:
+        InvalidInput: its path is none.
+
+    """
+    with git_refusals():
+        check_path(draft.target)
+        if draft.path:
+            check_path(draft.path)
+
+
+def write_drafts(drafts: Sequence[FileDraft], *, repository: Repository, head: str, folder: Path) -> None:
+    """Write drafts into a folder that holds the files of a commit, without links, so that it is as a commit would be.
+
+    Raises:
+        InvalidInput: one of them lies where something else is.
+
+    """
+    contents = [encode_draft(draft, old=find_old(draft, repository=repository, head=head)) for draft in drafts]
+    for draft in drafts:
+        check_draft(draft)
+        if draft.path:
+            with _naming(draft):
+                (folder / draft.path).unlink(missing_ok=True)
+    for draft, content in zip(drafts, contents, strict=True):
+        place = folder / draft.target
+        with _naming(draft):
+            _make_parents(place, above=folder)
+            # Another copy of the commit may share the file: it is replaced, not changed.
+            place.unlink(missing_ok=True)
+            place.write_bytes(content)
+            place.chmod(0o644)
+
+
+@contextmanager
+def _naming(draft: FileDraft) -> Iterator[None]:
+    """Say of a draft that something else lies in its place."""
+    try:
+        yield
+    except OSError as error:
+        message = f"{draft.target} cannot lie there: {error.strerror}."
+        raise InvalidInput(message, code="bad_change", errors={"changes": [message]}) from error
+
+
+def _make_parents(place: Path, *, above: Path) -> None:
+    """Make the folders that a file lies in; who runs the code has another user, so the umask has no say."""
+    for parent in reversed(place.relative_to(above).parents[:-1]):
+        if not (above / parent).exists():
+            (above / parent).mkdir()
+            (above / parent).chmod(0o755)
 
 
 def encode_draft(draft: FileDraft, *, old: bytes | None) -> bytes:

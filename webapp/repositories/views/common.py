@@ -6,12 +6,14 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from webapp.core import pages
+from webapp.repositories.services import FileDraft
 
 if TYPE_CHECKING:
     from django.forms import Form
     from django.http import HttpRequest, HttpResponse
 
     from webapp.core.errors import AppError
+    from webapp.repositories.forms import EditForm
 
 
 def show(
@@ -21,6 +23,19 @@ def show(
     fields = {field.name: getattr(page, field.name) for field in dataclasses.fields(page)}
     context = {**fields, "page": page, "repo_bar": page.frame.repo_bar, "nav": page.frame.nav, **extra}
     return pages.render(request, template, context, fragment=fragment, status=status)
+
+
+def read_drafts(form: EditForm) -> list[FileDraft]:
+    """Return the files beside the open one; of two that would lie in one place the later counts."""
+    drafts = {fields["target"]: FileDraft(**fields) for fields in form.list_drafts() if fields["target"]}
+    return list(drafts.values())
+
+
+def read_open(form: EditForm) -> FileDraft:
+    """Return the file that is open, as it was typed."""
+    names = ("source", "path", "content")
+    source, target, text = (str(form.data.get(name, "")).replace("\0", "") for name in names)
+    return FileDraft(source, target.strip("/ ") or source, text)
 
 
 def add_refusal(form: Form, error: AppError) -> None:

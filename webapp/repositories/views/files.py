@@ -18,7 +18,7 @@ from webapp.core.numbers import read_count
 from webapp.repositories import pages as repository_pages
 from webapp.repositories import queries, services
 from webapp.repositories.forms import EditForm
-from webapp.repositories.views.common import add_refusal, show
+from webapp.repositories.views.common import add_refusal, read_drafts, read_open, show
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -112,14 +112,14 @@ def _editor(request: HttpRequest, repo: str, rest: str, *, mode: services.Mode) 
         return _show(request, page, EditForm(initial=_initial(page)))
     place = _OpenFile(repository, ref, path, mode)
     form = EditForm(request.POST)
-    drafts = _read_drafts(form)
+    drafts = read_drafts(form)
     if "open" in request.POST:
         return _open(request, place, form, drafts)
     if "drop" in request.POST:
         others = [draft for draft in drafts if draft.key != request.POST["drop"]]
         return _show_again(request, place, _unchecked(form), others, status=HTTPStatus.OK)
     if request.POST.get("act") == "preview":
-        head, written = form.data.get("head", ""), (_read_open(form), *drafts)
+        head, written = form.data.get("head", ""), (read_open(form), *drafts)
         changes = repository_pages.diff_drafts(repository, head, written)
         return _show_again(request, place, _unchecked(form), drafts, status=HTTPStatus.OK, changes=changes)
     if not form.is_valid():
@@ -180,22 +180,9 @@ def _edit(form: EditForm, path: str, *, mode: services.Mode, others: tuple[servi
     )
 
 
-def _read_drafts(form: EditForm) -> list[services.FileDraft]:
-    """Return the files beside the open one; of two that would lie in one place the later counts."""
-    drafts = {fields["target"]: services.FileDraft(**fields) for fields in form.list_drafts() if fields["target"]}
-    return list(drafts.values())
-
-
-def _read_open(form: EditForm) -> services.FileDraft:
-    """Return the file that is open, as it was typed."""
-    names = ("source", "path", "content")
-    source, target, text = (str(form.data.get(name, "")).replace("\0", "") for name in names)
-    return services.FileDraft(source, target.strip("/ ") or source, text)
-
-
 def _open(request: HttpRequest, place: _OpenFile, form: EditForm, drafts: list[services.FileDraft]) -> HttpResponse:
     """Open another file, and carry what was typed so far in the form."""
-    left, head = _read_open(form), form.data.get("head", "")
+    left, head = read_open(form), form.data.get("head", "")
     carried = [draft for draft in drafts if draft.key != left.key]
     if left.target and services.is_changed(left, repository=place.repository, head=head):
         carried.append(left)
