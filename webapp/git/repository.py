@@ -7,6 +7,7 @@ import resource
 import shutil
 import subprocess
 import time
+import zlib
 from collections import defaultdict
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
@@ -79,6 +80,9 @@ for _level in (ConfigLevel.SYSTEM, ConfigLevel.GLOBAL, ConfigLevel.XDG, ConfigLe
 pygit2.settings.enable_fsync_gitdir(True)
 
 MAX_FILE_BYTES = 20 * 1024 * 1024
+LOOSE_PIECE_BYTES = 64 * 1024
+MOST_HEADER_BYTES = 64
+"""Of a loose object: its kind and its size."""
 MAX_COMMIT_BYTES = 100 * 1024 * 1024
 MAX_CHANGES = 3000
 MAX_EXPORT_BYTES = 500 * 1024 * 1024
@@ -468,6 +472,7 @@ class GitRepository:
             msg = f"{path} has {size} bytes, more than {limit}."
             raise TooBig(msg)
         kind = _KINDS.get(int(blob.filemode or 0), "file")
+        self._check_whole(str(blob.id), limit=limit)
         return Blob(path=path, kind=kind, sha=str(blob.id), size=size, content=bytes(blob.data))
 
     def blob_size(self, sha: str, path: str) -> int:
@@ -486,8 +491,26 @@ class GitRepository:
             msg = f"The file {blob} is missing."
             raise GitError(msg) from error
 
+    def _check_whole(self, blob: str, *, limit: int) -> None:
+        """Refuse a loose object whose file was cut: libgit2 waits for its end for ever, and lets no other thread go on."""
+        try:
+            rest = (self.path / "objects" / blob[:2] / blob[2:]).read_bytes()
+        except OSError:
+            return  # it is in a pack
+        stream, length = zlib.decompressobj(), 0
+        with suppress(zlib.error):  # libgit2 says so itself
+            while not stream.eof and length <= limit + MOST_HEADER_BYTES:
+                piece = stream.decompress(rest, LOOSE_PIECE_BYTES)
+                rest = stream.unconsumed_tail
+                length += len(piece)
+                if not (piece or rest or stream.eof):
+                    msg = f"The file {blob} is damaged."
+                    raise GitError(msg)
+
     def read_to_colour(self, blob: str) -> bytes:
         """Return the content of a blob by its own name; empty where there is none, or where it is too long to be coloured."""
+        if blob:
+            self._check_whole(blob, limit=MAX_COLOUR_BYTES)
         git_object = self._repo.get(blob) if blob else None
         if not isinstance(git_object, pygit2.Blob) or self._measure(git_object.id) > MAX_COLOUR_BYTES:
             return b""

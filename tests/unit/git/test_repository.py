@@ -293,3 +293,21 @@ def test_a_second_spelling_of_a_branch_neither_finds_nor_moves_it(repo: GitRepos
     with pytest.raises(UnknownRef):
         repo.delete_branch(name, expected=head)
     assert repo.list_heads() == heads
+
+
+@pytest.mark.parametrize("text", [b"a line\n" * 40, os.urandom(3_000), bytes(400_000)], ids=["text", "noise", "zeros"])
+@pytest.mark.timeout(20)
+def test_a_loose_object_that_was_cut_is_refused_and_keeps_nobody_waiting(repo: GitRepository, text: bytes) -> None:
+    sha = repo.commit_changes(branch="master", message="m", changes=[Change(path="c", content=text)], author=ME).sha
+    blob = repo.read_blob(sha, "c").sha
+    path = repo.path / "objects" / blob[:2] / blob[2:]
+    whole = path.read_bytes()
+    path.chmod(0o600)
+    for length in (len(whole) // 2, len(whole) - 5):
+        path.write_bytes(whole[:length])
+        for read in (lambda: GitRepository(repo.path).read_blob(sha, "c"), lambda: repo.read_to_colour(blob)):
+            with pytest.raises(GitError, match="damaged"):
+                read()
+    path.write_bytes(whole)
+    assert GitRepository(repo.path).read_blob(sha, "c").content == text
+    assert GitRepository(repo.path).read_to_colour(blob) == text

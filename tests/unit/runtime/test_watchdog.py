@@ -31,6 +31,10 @@ BUSY = """def spin():
         await asyncio.sleep(0.05)"""
 
 
+HANGING = "import ctypes; ctypes.PyDLL(None).sleep(50)"
+"""In C, and without letting any other thread go on."""
+
+
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize(("work", "code"), [("time.sleep(50)", EXIT_CODE), (BUSY, 0)])
 def test_only_a_loop_that_has_stopped_ends_its_process(work: str, code: int) -> None:
@@ -38,3 +42,11 @@ def test_only_a_loop_that_has_stopped_ends_its_process(work: str, code: int) -> 
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == code, done.stderr
     assert ("the event loop has stopped" in done.stderr) == (code == EXIT_CODE)
+
+
+@pytest.mark.timeout(60)
+def test_a_library_that_never_comes_back_ends_the_process() -> None:
+    command = [sys.executable, "-c", PROGRAM.format(work=f"await asyncio.sleep(0.2); {HANGING}")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    assert "Timeout (0:00:06)!" in done.stderr and "in serve" in done.stderr

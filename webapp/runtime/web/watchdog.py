@@ -1,6 +1,9 @@
 """Ends a web process whose event loop has stopped: another takes its place, and the rest go on answering meanwhile.
 
 The supervisor asks one process for its health, any of them. That tells whether the web part lives, not each process of it.
+
+A loop may stop because a library never comes back and lets no thread of Python go on meanwhile, the one that watches
+neither: then a timer of the interpreter ends the process, which needs no such thread.
 """
 
 from __future__ import annotations
@@ -41,11 +44,13 @@ class Watchdog:
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
         while not loop.is_closed():
+            faulthandler.dump_traceback_later(2 * self._stopped_s, exit=True)
             # Found twice: a process that was itself stopped for a while has not ticked either.
             if self._is_late() and self._is_late():
                 logger.critical("the event loop has stopped for %.0f s: this web process ends", self._stopped_s)
                 faulthandler.dump_traceback()
                 os._exit(EXIT_CODE)
+        faulthandler.cancel_dump_traceback_later()
 
     def _is_late(self) -> bool:
         time.sleep(self._stopped_s / 3)
