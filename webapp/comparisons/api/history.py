@@ -143,6 +143,7 @@ class DatasetCompare(CompareEndpoint):
         if pair.comparison is not None:
             services.rerun_comparison(comparison=pair.comparison, by=self.principal)
             pair.comparison.refresh_from_db()
+        self.note("read_rows", pair)
         shaped = {
             **ComparedEndsSerializer(pair).data,
             **read_rows(request, pair.comparison, pair.sight, reason=pair.reason),
@@ -213,6 +214,7 @@ class DatasetCompareCancel(CompareEndpoint):
         if pair.comparison is not None:
             services.cancel_comparison(comparison=pair.comparison, by=self.principal)
             pair.comparison.refresh_from_db()
+        self.note("read_rows", pair)
         return Response(read_rows(request, pair.comparison, pair.sight, reason=pair.reason), status=202)
 
 
@@ -300,7 +302,7 @@ class DatasetBlame(ApiView):
         comparison = services.request_blame(walk=walk)
         if comparison.state == ComparisonState.FAILED and comparison.code == "bad_rules":
             raise InvalidInput(comparison.error, code="bad_key", errors={"key": [comparison.error]})
-        note_reading(by=self.principal, verb="read_history", object=walk.dataset.path, branch=walk.branch)
+        self.note(walk)
         return Response(BlameSerializer(blames.RowBlame(walk, comparison)).data)
 
     @extend_schema(
@@ -315,7 +317,12 @@ class DatasetBlame(ApiView):
         comparison = services.request_blame(walk=walk)
         services.rerun_comparison(comparison=comparison, by=self.principal)
         comparison.refresh_from_db()
+        self.note(walk)
         return Response(BlameSerializer(blames.RowBlame(walk, comparison)).data, status=202)
+
+    def note(self, walk: blames.Walk) -> None:
+        """Count a read of the row's history."""
+        note_reading(by=self.principal, verb="read_history", object=walk.dataset.path, branch=walk.branch)
 
     def _walk(self, request: Request, dataset_id: int) -> blames.Walk:
         dataset = datasets.get_dataset(self.principal, dataset_id)

@@ -135,7 +135,7 @@ class RowsSerializer(NounSerializer):
 class SpreadValueSerializer(NounSerializer):
     """How many rows changed that have one value."""
 
-    value = serializers.JSONField(allow_null=True)
+    value = serializers.JSONField(help_text="null where it has none")
     inserted = serializers.IntegerField()
     deleted = serializers.IntegerField()
     updated = serializers.IntegerField()
