@@ -95,6 +95,8 @@ class PreviewView(PreviewEndpoint):
 class PreviewCancelView(PreviewEndpoint):
     """POST `/repositories/{repo}/previews/{preview_id}/cancel`."""
 
+    takes_body = False
+
     @extend_schema(operation_id="cancelPreview", request=None, responses={202: CodePreviewSerializer})
     def post(self, _request: Request, repo: str, preview_id: int) -> Response:
         """Stop a preview of yours that waits or runs."""

@@ -42,7 +42,7 @@ def world(home: Path) -> World:
 
 
 def test_what_is_sent_where_nothing_is_taken_is_refused(world: World) -> None:
-    assert len(BODILESS) == 16
+    assert len(BODILESS) >= 16
     headers = world.bearer("admin", "")
     for method, path in BODILESS:
         address = world.address(path)
