@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import random
 import signal
 import sqlite3
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import requests
@@ -18,13 +21,18 @@ import requests
 from tests.factories.broker import empty_broker
 from tests.factories.builds import ROOT, wait_until
 from tests.factories.disks import filled
-from tests.factories.postgres import Postgres
+from tests.factories.postgres import Postgres, ask_database
 from tests.factories.supervised import SupervisedStack, find_process, list_descendants
 from tests.faults.client import Client
 
 CLOCK = "clock-shift"
 DAMAGED = "damaged"
-"""A table that is there to be damaged."""
+"""A table, and a branch, that are there to be damaged."""
+SPARE, TEXT = "spare.md", "Only this branch has it.\n" * 20
+TABLE = f"/iceberg/v1/namespaces/plain/tables/{DAMAGED}"
+PREVIEW = "/api/v1/datasets/{dataset}/preview"
+CONTENT = f"/api/v1/repositories/shop/contents/{SPARE}?ref={DAMAGED}"
+COMPARISON = "/datasets/{dataset}/compare?{ends}"
 JUMPS = (120, -120, 86_400, -86_400, 31_536_000, -31_536_000)
 KILLED = ("web", "worker-quick", "worker-builds", "sweep", "fork-server", "spark")
 OF_MANY = frozenset({"web", "spark"})
@@ -46,8 +54,12 @@ def list_faults(
     seconds: float,
     server: Postgres | None = None,
     with_supervisor: bool = False,
+    damages: int = 1,
 ) -> list[Fault]:
-    """Return one fault of each kind; those that last do so for some seconds. `server` is None on SQLite."""
+    """Return one fault of each kind, and so many of damaged files; those that last do so for some seconds.
+
+    `server` is None on SQLite.
+    """
     there = [part for part in KILLED if part in stack.status()]
     kills = [Fault(f"kill -9 in {part}", lambda part=part: kill_in(stack, part, dice)) for part in there]
     if with_supervisor:
@@ -59,7 +71,10 @@ def list_faults(
         Fault("a warehouse that is read-only", lambda: hold_read_only(stack.home / "warehouse", seconds)),
         *list_database_faults(stack.home, server, seconds),
         Fault("a broker without its messages", lambda: empty_broker(stack.home)),
-        Fault("a damaged table", lambda: damage_table(stack, seconds)),
+        *(
+            Fault(f"damaged: {damage.what}", lambda damage=damage: cut_file(stack, damage, seconds))
+            for damage in dice.sample(DAMAGES, damages)
+        ),
         *(
             Fault(f"a clock that jumps by {shift} s", lambda shift=shift: move_clock(stack.home, shift, seconds))
             for shift in JUMPS
@@ -161,22 +176,95 @@ def stop_database(server: Postgres, seconds: float) -> None:
         server.start()
 
 
-def damage_table(stack: SupervisedStack, seconds: float) -> None:
-    """Cut the current metadata file of a table that nobody writes; it answers, or says that it is damaged."""
-    headers = {"Authorization": f"Bearer {stack.token}"}
-    table = f"http://127.0.0.1:{stack.port}/iceberg/v1/namespaces/plain/tables/{DAMAGED}"
-    seen = Client(table, stack.token).get("")
-    path = Path(seen["metadata-location"].removeprefix("file://"))
+@dataclass(frozen=True)
+class Damage:
+    """A file of what nobody else uses, cut in the middle for a while."""
+
+    what: str
+    find: Callable[[SupervisedStack], Path]
+    address: str
+    """Of what needs the file; `{dataset}` is the number of the damaged table's dataset, `{ends}` its first two transactions."""
+    check: str
+    code: str
+    """How that check of fsck calls it."""
+
+
+def prepare_damage(stack: SupervisedStack) -> None:
+    """Make what is there to be damaged: a table of two transactions with their comparison, and a branch."""
+    client = Client(stack.url, stack.token)
+    answer = client.post("/repositories/shop/branches", json={"name": DAMAGED, "start_point": "master"})
+    assert answer.status_code == 201, answer.text
+    stack.commit({SPARE: TEXT}, branch=DAMAGED)
+    addresses = find_addresses(client)
+    wait_until(lambda: client.get(COMPARISON.format(**addresses))["state"] == "ready", seconds=60)
+
+
+def cut_file(stack: SupervisedStack, damage: Damage, seconds: float) -> None:
+    """Cut a file; what needs it answers, or says that it cannot, and fsck names it until it is whole again."""
+    url = f"http://127.0.0.1:{stack.port}{damage.address.format(**find_addresses(Client(stack.url, stack.token)))}"
+    path = damage.find(stack)
     whole, mode = path.read_bytes(), path.stat().st_mode
     path.chmod(0o600)
     path.write_bytes(whole[: len(whole) // 2])
     try:
         time.sleep(seconds)
-        answer = requests.get(table, headers=headers, timeout=30)
-        assert answer.status_code in {200, 503}, answer.text
+        answer = requests.get(url, headers={"Authorization": f"Bearer {stack.token}"}, timeout=30)
+        assert answer.status_code in {200, 503} or 400 <= answer.status_code < 500, f"{damage.what}: {answer.text}"
+        # Another fault may still keep it from looking.
+        wait_until(lambda: f"{damage.code}: " in look(stack, damage.check), seconds=60)
     finally:
         path.write_bytes(whole)
         path.chmod(mode)
+
+
+def look(stack: SupervisedStack, check: str) -> str:
+    """Return what one check of fsck says."""
+    command = [sys.executable, "manage.py", "fsck", check, "--settle", "0"]
+    return subprocess.run(command, cwd=ROOT, env=stack.environment, capture_output=True, text=True, check=False).stdout
+
+
+def find_addresses(client: Client) -> dict[str, str]:
+    """Return what the addresses of damaged things are made of."""
+    [dataset] = client.get(f"/datasets?path=/plain/{DAMAGED}")["results"]
+    newest = client.get(f"/datasets/{dataset['id']}/transactions")["results"]
+    after, before = [entry["id"] for entry in newest if entry["snapshot_id"]][:2]
+    return {"dataset": str(dataset["id"]), "ends": f"from={before}&to={after}&keys=id"}
+
+
+def find_metadata(stack: SupervisedStack) -> Path:
+    """Return the current metadata file of the damaged table."""
+    seen = Client(f"http://127.0.0.1:{stack.port}{TABLE}", stack.token).get("")
+    return Path(seen["metadata-location"].removeprefix("file://"))
+
+
+def find_of_table(stack: SupervisedStack, pattern: str) -> Path:
+    """Return one of the damaged table's files."""
+    return min(find_metadata(stack).parents[1].rglob(pattern))
+
+
+def find_object(stack: SupervisedStack) -> Path:
+    """Return the loose object of a text that only the spare branch has."""
+    name = hashlib.sha1(b"blob %d\0%b" % (len(TEXT), TEXT.encode()), usedforsecurity=False).hexdigest()
+    return stack.home / "repositories" / "shop.git" / "objects" / name[:2] / name[2:]
+
+
+def find_summary(stack: SupervisedStack) -> Path:
+    """Return the counts of the comparison that is there to be damaged."""
+    question = (
+        "SELECT identity FROM pulls_comparison JOIN datasets_dataset ON datasets_dataset.id = dataset_id "
+        f"WHERE path = '/plain/{DAMAGED}' AND pulls_comparison.state = 'ready'"
+    )
+    [identity] = ask_database(stack.home, question)
+    return stack.home / "diffs" / identity[:2] / identity / "summary.json"
+
+
+DAMAGES = (
+    Damage("metadata", find_metadata, TABLE, "tables", "metadata_damaged"),
+    Damage("a manifest", partial(find_of_table, pattern="*-m0.avro"), PREVIEW, "tables", "manifest_damaged"),
+    Damage("a data file", partial(find_of_table, pattern="*.parquet"), PREVIEW, "tables", "file_damaged"),
+    Damage("a Git object", find_object, CONTENT, "repositories", "repository_damaged"),
+    Damage("a stored diff", find_summary, f"/api/v1{COMPARISON}", "diffs", "diff_damaged"),
+)
 
 
 def build_clock(folder: Path) -> dict[str, str]:

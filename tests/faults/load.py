@@ -24,7 +24,7 @@ from tests.faults.appender import ROWS, append_row
 from tests.faults.barrier import Barrier
 from tests.faults.client import Client
 from tests.faults.comparisons import Comparer
-from tests.faults.faults import DAMAGED, JUMPS, client_clock
+from tests.faults.faults import DAMAGED, JUMPS, client_clock, prepare_damage
 from tests.faults.ledger import Ledger, Outcome
 from tests.faults.spark_writer import SparkWriter
 
@@ -92,12 +92,15 @@ class Load:
         catalog.create_namespace("plain")
         for name in (TABLE, f"plain.{DAMAGED}"):
             catalog.create_table(name, schema=ROWS)
+        for key in ("first", "second"):
+            append_row(self._uri, self.author.token, f"plain.{DAMAGED}", key)
         self._must(self.author.post("/repositories", json={"name": "shop", "template": "empty"}), 201)
         self._must(self.author.post("/repositories/shop/members", json={"user": "rita", "role": "maintainer"}), 201)
         self.raw = str(self._must(self.author.post("/datasets", json={"path": "/shop/raw"}), 201)["id"])
         self._upload()
         self._commit("master", {"pipeline.toml": RULES, "pipelines/shop.py": source(1)})
         self._build("master")
+        prepare_damage(self.stack)
 
     @contextmanager
     def running(self) -> Iterator[None]:

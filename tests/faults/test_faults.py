@@ -22,7 +22,7 @@ from tests.factories.postgres import Postgres, find_programs, running_postgres
 from tests.factories.supervised import SupervisedStack, find_process, supervised_stack
 from tests.faults.barrier import Barrier
 from tests.faults.client import Client
-from tests.faults.faults import Fault, build_clock, list_faults
+from tests.faults.faults import DAMAGES, Fault, build_clock, list_faults
 from tests.faults.load import Load
 from tests.faults.pace import OwnTime, wait_at_own_pace
 from tests.faults.states import list_unfinished, note_usage
@@ -51,11 +51,13 @@ class Plan:
     """A writer that is Spark, and a Spark server that is killed as other parts are."""
     with_supervisor: bool = False
     """The supervisor is killed, too."""
+    damages: int = len(DAMAGES)
+    """How many kinds of damaged files there are in a round."""
     shows_leaks: bool = True
     """Whether everything settles often enough to say that nothing grows; a minute is too short for that."""
 
 
-QUICK = Plan(SHORT, lasting=3, together=3, shows_leaks=False)
+QUICK = Plan(SHORT, lasting=3, together=3, damages=1, shows_leaks=False)
 
 
 @dataclass
@@ -115,7 +117,14 @@ def run_faults(stack: SupervisedStack, plan: Plan, server: Postgres | None = Non
     end = time.monotonic() + plan.seconds
     with run.load.running():
         while time.monotonic() < end:
-            faults = list_faults(stack, dice, seconds=plan.lasting, server=server, with_supervisor=plan.with_supervisor)
+            faults = list_faults(
+                stack,
+                dice,
+                seconds=plan.lasting,
+                server=server,
+                with_supervisor=plan.with_supervisor,
+                damages=plan.damages,
+            )
             faults = [fault for fault in faults if ONLY in fault.name]
             for number, fault in enumerate(dice.sample(faults, len(faults)), start=1):
                 if time.monotonic() < end:
