@@ -620,7 +620,7 @@ def _list_jobs(build: Build, count: int) -> Iterator[Job]:
 
 def _break_schema(pull: PullRequest) -> None:
     """Have a pull request take a column out of a dataset that JobSpecs of its repository read."""
-    row = pull.datasets.order_by("pk")[0]
+    row = pull.datasets.filter(path__in=PublishedInput.objects.values("path")).order_by("pk")[0]
     field = {"id": 1, "name": "late_share", "type": "double", "required": False}
     row.comparison = Comparison.objects.create(
         identity=f"{pull.pk:064d}",
@@ -662,7 +662,7 @@ def _seed_pulls(
     _write(
         PullDataset(pull=pull, path=dataset.path, dataset=dataset, change="modified")
         for number, pull in enumerate(pulls)
-        for dataset in {datasets[number % len(datasets)], datasets[(number + 1) % len(datasets)]}
+        for dataset in dict.fromkeys([datasets[number % len(datasets)], datasets[(number + 1) % len(datasets)]])
     )
     _break_schema(pulls[0])
     _write(TimelineEvent(pull=pull, kind="opened", actor=pull.author.username, at=pull.created_at) for pull in pulls)

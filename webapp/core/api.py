@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rest_framework import exceptions
 from rest_framework.authentication import SessionAuthentication
 from rest_framework.negotiation import DefaultContentNegotiation
+from rest_framework.permissions import SAFE_METHODS
 from rest_framework.renderers import JSONRenderer
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -94,7 +95,8 @@ class ApiView(APIView):
         _ = self.principal
         if getattr(request._request, "principal_by_session", False):
             SessionAuthentication().enforce_csrf(request)
-        if not self.takes_body and not _is_blank(request._request):
+        # What a GET brings along is refused before it comes here.
+        if not self.takes_body and request.method not in SAFE_METHODS and not _is_blank(request._request):
             raise BadRequest("This address takes no body: it says by itself what is to be done.", code="body_not_taken")
 
     def identify(self, request: HttpRequest) -> None:

@@ -41,6 +41,7 @@ NO_KEY = {
     "datasets.DeletedBranch.git_head": "datasets know no repositories; a mark that is compared with a deleted branch's",
     "pulls.PullRequest.followed_sha": "a mark that is compared with the head",
     "pulls.PullCheck.head_sha": "a mark that is compared with the head",
+    "previews.CodePreview.head": "read in Git alone, and gone after a day",
 }
 """Columns with the hash of a Git object that lead to no row of a commit, and why."""
 
