@@ -40,6 +40,11 @@ class State(StrEnum):
         return frozenset(state for state, following in cls.transitions().items() if not following)
 
     @property
+    def is_over(self) -> bool:
+        """Whether nothing follows."""
+        return self in self.ends()
+
+    @property
     def earlier(self) -> frozenset[Self]:
         """The states from which one step leads to this one."""
         return frozenset(state for state, following in self.transitions().items() if self in following)

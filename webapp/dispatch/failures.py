@@ -6,12 +6,16 @@ Without this its lease would run out, and the sweep would say that the worker di
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
-from webapp.core.databases import BUSY
+from webapp.core.databases import BUSY, keep_trying
 from webapp.core.errors import AppError, Broken, Unavailable
 from webapp.core.failures import FULL
+
+if TYPE_CHECKING:
+    from webapp.dispatch.leases import Leases
 
 logger = logging.getLogger(__name__)
 PATIENCE_S = 60.0
@@ -56,6 +60,36 @@ def named_failures(what: str) -> Iterator[None]:
         # In place of the error, which may say more than a log should hold.
         logger.exception("%s", what, exc_info=broken.with_traceback(error.__traceback__))
         raise broken from error
+
+
+@contextmanager
+def settled_failures(
+    what: str,
+    held: Leases[Any],
+    *,
+    give_up: Callable[[AppError], object],
+    put_back: Callable[[], int] | None = None,
+) -> Iterator[None]:
+    """Bring an attempt that fails to its end, or let its row wait again; the end is written as long as a database is busy.
+
+    Args:
+        what: what came to nothing, as a sentence begins that ends with the failure.
+        held: the row, as the attempt has it.
+        give_up: writes that nothing more comes of it.
+        put_back: lets it wait again for what passes by itself, where `give_back` alone does not say how.
+
+    """
+    try:
+        with named_failures(what):
+            yield
+    except PartLost as error:
+        if not keep_trying(held.retry, seconds=PATIENCE_S):
+            give_up(error)
+    except Unavailable:
+        # The job runner is starting, there is no room, or the database is busy; the sweep rings again.
+        keep_trying(put_back or held.give_back, seconds=PATIENCE_S)
+    except AppError as error:
+        give_up(error)
 
 
 def _describe(error: Exception) -> str:

@@ -17,6 +17,7 @@ import shutil
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 from django.db import transaction
@@ -48,10 +49,10 @@ from webapp.comparisons.services.answers import ANSWER, explain_end, explain_sil
 from webapp.comparisons.services.requests import locate
 from webapp.core import clock
 from webapp.core.databases import keep_trying
-from webapp.core.errors import AppError, Conflict, InvalidInput, TooManyRequests, Unavailable
+from webapp.core.errors import AppError, Conflict, InvalidInput, TooManyRequests
 from webapp.datasets import queries as datasets
 from webapp.datasets.queries.preview import current_schema, read_metadata
-from webapp.dispatch.failures import PATIENCE_S, PartLost, named_failures
+from webapp.dispatch.failures import PATIENCE_S, PartLost, settled_failures
 from webapp.dispatch.leases import MAX_LOST, list_stamps, ring_forgotten
 from webapp.dispatch.processes import Ending, Sandbox, launch, watch
 from webapp.dispatch.sweeps import Turns
@@ -250,17 +251,8 @@ def run_preview(*, preview_id: int) -> None:
     if not CodePreview.objects.claim(preview, started_at=clock.now()):
         return
     held = CodePreview.objects.held(preview)
-    try:
-        with named_failures("The preview could not be run"):
-            _run(preview, held)
-    except PartLost as error:
-        if not keep_trying(held.retry, seconds=PATIENCE_S):
-            _give_up(held, error)
-    except Unavailable:
-        # The job runner is starting, there is no room, or the database is busy.
-        keep_trying(held.give_back, seconds=PATIENCE_S)
-    except AppError as error:
-        _give_up(held, error)
+    with settled_failures("The preview could not be run", held, give_up=partial(_give_up, held)):
+        _run(preview, held)
     following = CodePreview.objects.free().order_by("created_at").first()
     if following is not None:
         _ring(following)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from contextlib import closing
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 from django.db import transaction
@@ -24,10 +25,9 @@ from webapp.core.errors import (
     NotFound,
     PermissionDenied,
     TooManyRequests,
-    Unavailable,
 )
 from webapp.datasets import queries as datasets
-from webapp.dispatch.failures import PATIENCE_S, PartLost, named_failures
+from webapp.dispatch.failures import PATIENCE_S, named_failures, settled_failures
 from webapp.dispatch.leases import MAX_LOST, list_stamps, ring_forgotten
 from webapp.dispatch.processes import Ending, ProcessEnd, Sandbox, launch, watch
 from webapp.dispatch.sweeps import Turns
@@ -276,17 +276,8 @@ def run_query(*, query_id: int) -> None:
     if not Query.objects.claim(query, started_at=clock.now()):
         return
     held = Query.objects.held(query)
-    try:
-        with named_failures("The query could not be run"):
-            _run(query, held)
-    except PartLost as error:
-        if not keep_trying(held.retry, seconds=PATIENCE_S):
-            _give_up(query, held, error)
-    except Unavailable:
-        # The job runner is starting, there is no room, or the database is busy.
-        keep_trying(held.give_back, seconds=PATIENCE_S)
-    except AppError as error:
-        _give_up(query, held, error)
+    with settled_failures("The query could not be run", held, give_up=partial(_give_up, query, held)):
+        _run(query, held)
     _ring_next()
 
 

@@ -210,9 +210,9 @@ def test_short_bodies_of_nobody_have_a_limit_together(server: LiveServer, token:
     document = b'{"namespace": ["spacious"]' + b" " * (little_memory.LIMIT - 100_000) + b"}"
 
     def has_all_memory() -> bool:
-        known = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         url = f"http://127.0.0.1:{server.port}/iceberg/v1/namespaces"
-        return requests.post(url, data=document, headers=known, timeout=30).status_code == 200
+        return requests.post(url, data=document, headers=headers, timeout=30).status_code == 200
 
     wait_until(has_all_memory, seconds=30)
 

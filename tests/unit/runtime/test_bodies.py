@@ -89,13 +89,13 @@ def test_what_nobody_known_has_sent_counts_with_the_rest(tmp_path: Path) -> None
     buffers = Buffers(2 * bodies.UNKNOWN_BYTES)
 
     async def read_heads(*sources: Incoming) -> list[int]:
-        kept = [Body(buffers=buffers, folder=tmp_path) for _ in sources]
+        read_bodies = [Body(buffers=buffers, folder=tmp_path) for _ in sources]
         try:
-            for body, source in zip(kept, sources, strict=True):
+            for body, source in zip(read_bodies, sources, strict=True):
                 await body.read_head(source)
-            return [body.length for body in kept]
+            return [body.length for body in read_bodies]
         finally:
-            for body in kept:
+            for body in read_bodies:
                 body.close()
 
     announced = incoming([PIECE] * 20, (b"content-length", b"20000"))

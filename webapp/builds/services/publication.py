@@ -29,8 +29,8 @@ from webapp.builds.runner import paths
 from webapp.builds.services import trees
 from webapp.core import names
 from webapp.core.databases import keep_trying
-from webapp.core.errors import AppError, InvalidInput, Unavailable
-from webapp.dispatch.failures import PATIENCE_S, PartLost, named_failures
+from webapp.core.errors import AppError, InvalidInput
+from webapp.dispatch.failures import PATIENCE_S, PartLost, named_failures, settled_failures
 from webapp.dispatch.leases import MAX_LOST, Leases
 from webapp.dispatch.processes import Ending, Sandbox, launch, watch
 from webapp.repositories import services as repository_services
@@ -81,19 +81,10 @@ def publish(*, repository: Repository, branch: str, sha: str) -> None:
     if publication is None or not Publication.objects.claim(publication):
         return
     held = Publication.objects.held(publication)
-    try:
-        with named_failures("The commit could not be published"):
-            result = import_commit(repository=repository, sha=sha, held=held)
-            with named_failures("What the modules declare could not be stored"):
-                settle_publication(publication=publication, result=result)
-    except PartLost as error:
-        if not keep_trying(held.retry, seconds=PATIENCE_S):
-            _give_up(publication, error.detail)
-    except Unavailable:
-        # The job runner is starting, there is no room, or the database is busy; the sweep rings again.
-        keep_trying(held.give_back, seconds=PATIENCE_S)
-    except AppError as error:
-        _give_up(publication, error.detail)
+    with settled_failures("The commit could not be published", held, give_up=partial(_give_up, publication)):
+        result = import_commit(repository=repository, sha=sha, held=held)
+        with named_failures("What the modules declare could not be stored"):
+            settle_publication(publication=publication, result=result)
 
 
 def take_over_lost_publications() -> int:
@@ -109,8 +100,8 @@ def take_over_lost_publications() -> int:
     return len(given_up) + lost.retry()
 
 
-def _give_up(publication: Publication, reason: str) -> None:
-    settle = partial(settle_publication, publication=publication, result=_fail(reason))
+def _give_up(publication: Publication, error: AppError) -> None:
+    settle = partial(settle_publication, publication=publication, result=_fail(error.detail))
     keep_trying(settle, seconds=PATIENCE_S)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +29,8 @@ from webapp.comparisons.services.answers import ANSWER, read_json, read_result
 from webapp.comparisons.services.requests import REQUESTS, Work
 from webapp.core import clock
 from webapp.core.databases import BUSY, keep_trying
-from webapp.core.errors import AppError, Unavailable
-from webapp.dispatch.failures import PATIENCE_S, PartLost, named_failures
+from webapp.core.errors import AppError
+from webapp.dispatch.failures import PATIENCE_S, named_failures, settled_failures
 from webapp.dispatch.leases import MAX_LOST, list_stamps, ring_forgotten
 from webapp.dispatch.processes import Ending, Handle, ProcessEnd, Sandbox, launch, watch
 from webapp.dispatch.sweeps import Turns
@@ -181,17 +182,13 @@ def run_comparison(*, comparison_id: int) -> None:
     if comparison is None or not Comparison.objects.claim(comparison, started_at=clock.now()):
         return
     held = Comparison.objects.held(comparison)
-    try:
-        with named_failures("The comparison could not be run"):
-            _run(comparison, held)
-    except PartLost as error:
-        if not keep_trying(held.retry, seconds=PATIENCE_S):
-            _give_up(held, error)
-    except Unavailable:
-        # The job runner is starting, there is no room, or the database is busy.
-        keep_trying(lambda: held.give_back(created_at=clock.now()), seconds=PATIENCE_S)
-    except AppError as error:
-        _give_up(held, error)
+
+    def put_back() -> int:
+        return held.give_back(created_at=clock.now())
+
+    give_up = partial(_give_up, held)
+    with settled_failures("The comparison could not be run", held, give_up=give_up, put_back=put_back):
+        _run(comparison, held)
 
 
 def _give_up(held: ComparisonRows, error: AppError) -> None:

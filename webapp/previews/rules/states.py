@@ -39,8 +39,3 @@ class PreviewState(State):
             cls.FAILED: set(),
             cls.CANCELLED: set(),
         }
-
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing more comes of it."""
-        return self in PreviewState.ends()

@@ -30,8 +30,3 @@ class QueryState(State):
             cls.FAILED: set(),
             cls.CANCELLED: set(),
         }
-
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing more comes of it."""
-        return self in QueryState.ends()
