@@ -76,9 +76,9 @@ def judge(result: Result) -> str:
         wanted = least if peer == REFERENCE else min(least, 1.0)
         ratio = speed(result, peer)
         if ratio is not None and ratio < wanted:
-            missed.append(f"{wanted:.0f}x {peer}")
+            missed.append(f"{wanted:g}x {peer}")
     if most is not None and result.values[OURS] > most:
-        missed.append(f"at most {most:.0f} ms")
+        missed.append(f"at most {most:g} ms")
     branch = cost_of_branch(result)
     if branch is not None and branch > MOST_ON_A_BRANCH:
         missed.append(f"at most {MOST_ON_A_BRANCH} on a branch")

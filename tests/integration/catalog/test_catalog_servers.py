@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.factories.catalog import Catalog
+from tests.factories.catalog import Catalog, table_path
 from webapp.catalog.api import asgi
 from webapp.catalog.api.http import CatalogRequest, CatalogResponse
 from webapp.runtime.web import bodies
@@ -115,3 +115,27 @@ def test_an_answer_without_a_body_has_no_length(catalog: Catalog) -> None:
     status, answered, body = call(b"/iceberg/v1/namespaces/shop", method="HEAD", headers=headers)
     assert (status, body) == (204, b"")
     assert b"content-length" not in answered
+
+
+def test_who_lost_a_race_waits_for_the_answer_and_nobody_else_does(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr(asgi.asyncio, "sleep", pause)
+    headers = [(b"authorization", f"Bearer {catalog.token}".encode())]
+    catalog.create_table("shop.raced")
+
+    def commit(**requirement: Any) -> int:
+        body = json.dumps({"requirements": [requirement], "updates": []}).encode()
+        return call(f"/iceberg/v1/{table_path('shop.raced')}".encode(), body, method="POST", headers=headers)[0]
+
+    assert commit(type="assert-current-schema-id", **{"current-schema-id": 0}) == 200
+    assert commit(type="nothing") == 400
+    assert pauses == []
+    assert commit(type="assert-current-schema-id", **{"current-schema-id": 9}) == 409
+    (waited,) = pauses
+    assert 0 < waited < 0.1

@@ -1,5 +1,6 @@
 """The catalog beside Django's request cycle: an ASGI application over the same handlers, in a pool of threads."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import replace
 from typing import Any
@@ -61,6 +62,8 @@ async def application(
             )
     finally:
         bodies.memory.give_back(held)
+    if response.pause_s:
+        await asyncio.sleep(response.pause_s)  # of the event loop, not of a thread
     await _send(send, response)
     if not incoming.is_over:
         await incoming.drop()

@@ -1,6 +1,7 @@
 """The catalog's front door: route → refuse what a branch may not → authenticate → handler; errors in Iceberg's words."""
 
 import logging
+import random
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -16,7 +17,7 @@ from webapp.catalog.api.http import MAX_BODY, Call, CatalogRequest, CatalogRespo
 from webapp.catalog.api.idempotency import run_once
 from webapp.catalog.permissions import check_files
 from webapp.catalog.rules import endpoints
-from webapp.catalog.rules.errors import Malformed, NotAuthorized, error_body
+from webapp.catalog.rules.errors import CommitFailed, Malformed, NotAuthorized, error_body
 from webapp.catalog.rules.refs import split_path
 from webapp.core import clock
 from webapp.core.errors import AppError, BadRequest, TooLarge, Unavailable
@@ -83,6 +84,11 @@ READS = {
 LEADING_TO_FILES = frozenset({*READS, "fetchPlanningResult", "updateTable"})
 REPEATED_FOR = timedelta(minutes=1)
 """So long an answer may be given again: that a token was used is noted by who makes an answer, not by who repeats it."""
+MOST_PAUSE_S = 0.05
+"""So long at most the answer to a commit that lost a race is held back; how long is left to chance.
+
+Who lost would else commit again together with all who lost with him, and all but one of them lose again.
+"""
 RETRY_AFTER = ("retry-after", "1")
 CHALLENGE = ("www-authenticate", 'Bearer realm="tributary"')
 
@@ -177,4 +183,7 @@ def refuse(error: AppError, request: CatalogRequest | None = None, *, by: Princi
         headers.append(("retry-after", str(error.retry_after)) if error.retry_after else RETRY_AFTER)
     if error.status == 401:
         headers.append(CHALLENGE)
-    return answer(error_body(error), status=error.status, headers=headers)
+    response = answer(error_body(error), status=error.status, headers=headers)
+    if isinstance(error, CommitFailed):
+        return replace(response, pause_s=random.uniform(0, MOST_PAUSE_S))  # noqa: S311 - chance, no secret
+    return response

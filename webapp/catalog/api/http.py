@@ -57,6 +57,8 @@ class CatalogResponse:
     """Whether it follows from request, database and metadata files alone: neither from the time, nor from other files."""
     repeat: Repeat | None = None
     """Set where the same request may have it again while the database is the same."""
+    pause_s: float = 0
+    """So long it is held back."""
 
 
 @dataclass(slots=True)
