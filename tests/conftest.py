@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +17,9 @@ from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 from xdist.scheduler import LoadScopeScheduling
 
-from tests.factories.databases import SHARED
+from tests.factories.databases import SHARED, fill_memory
 
+_ROOT = Path(__file__).resolve().parents[1]
 _HOME = tempfile.mkdtemp(prefix="tributary-test-")
 os.environ["TRIBUTARY_HOME"] = _HOME
 os.environ["TRIBUTARY_DEMO"] = "0"
@@ -25,12 +28,31 @@ os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "true")  # Playwright's event
 
 _TOGETHER = {
     "tests/browser/": "installation",
-    "tests/spark/test_demo.py": "installation",
     "tests/spark/engine/": "Spark",
     "tests/contract/catalog/test_catalog_spark": "Spark",
     "tests/contract/catalog/test_catalog_pyiceberg": "Spark",
+    "tests/contract/catalog/test_catalog_locations": "Spark",
+    "tests/contract/catalog/test_partition_names": "Spark",
 }
-_LONG = (*_TOGETHER, "tests/contract/", "tests/spark/", "tests/integration/test_postgres.py", "tests/integration/")
+"""What one worker runs, by how paths begin: its tests share what takes long to start."""
+_SERVED = {
+    "tests/integration/builds/": r"\bstack: Stack",
+    "tests/integration/pulls/": r"\b(stack: Stack|ask: Call)",
+    "tests/contract/catalog/": r"\b(server: Server|namespace: str|on: Callable)",
+}
+"""Folders with one installation or server, and what stands in those of their files that share it."""
+_LONG = (
+    *_TOGETHER,
+    "tests/integration/builds/",
+    "tests/integration/pulls/",
+    "tests/integration/test_postgres.py",
+    "tests/faults/",
+    "tests/contract/",
+    "tests/spark/",
+    "tests/integration/",
+    "tests/fuzz/",
+    "tests/property/",
+)
 
 # How long an example takes says how busy the machine is, and nothing of what is tested.
 hypothesis_settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -52,8 +74,18 @@ class _Scheduling(LoadScopeScheduling):  # type: ignore[misc]
     """Workers take whole files; what one installation or one catalog serves for several files stays in one worker."""
 
     def _split_scope(self, nodeid: str) -> str:
-        path = nodeid.partition("::")[0]
-        return next((name for start, name in _TOGETHER.items() if path.startswith(start)), path)
+        return _find_group(nodeid.partition("::")[0])
+
+
+@cache
+def _find_group(path: str) -> str:
+    """What the tests of a file run together with; the file alone, where it shares nothing."""
+    if group := next((name for start, name in _TOGETHER.items() if path.startswith(start)), ""):
+        return group
+    for folder, names in _SERVED.items():
+        if path.startswith(folder) and re.search(names, text := (_ROOT / path).read_text()):
+            return path if re.search(r"def (stack|server)\(", text) else f"served by {folder}"
+    return path
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _Scheduling:
@@ -64,14 +96,41 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _Scheduling:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Start with what takes long, so that no worker ends long after the other."""
-    items.sort(key=lambda item: next((n for n, start in enumerate(_LONG) if item.nodeid.startswith(start)), len(_LONG)))
+    """Start with what takes long, so that no worker ends long after the other, and end with an installation at once."""
+    items.sort(key=_find_place)
+
+
+def _find_place(item: pytest.Item) -> tuple[int, bool, str]:
+    path = item.nodeid.partition("::")[0]
+    group = _find_group(path)
+    place = next((number for number, start in enumerate(_LONG) if path.startswith(start)), len(_LONG))
+    return place, group == path, "" if group == path else group
 
 
 def pytest_collection_finish() -> None:
     """Take all that collecting made out of what the garbage collector looks at, over and over, while tests run."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(django_db_modify_db_settings: None) -> Iterator[None]:
+    """The database of a worker is a copy of the one that the run has migrated; a run without workers migrates its own."""
+    from django.db.backends.sqlite3.creation import DatabaseCreation
+
+    create, open_ones = DatabaseCreation._create_test_db, []
+
+    def create_filled(self: DatabaseCreation, *options: Any, **more: Any) -> str:
+        name = create(self, *options, **more)
+        open_ones.append(fill_memory(name))
+        return name
+
+    with pytest.MonkeyPatch.context() as patch:
+        if "PYTEST_XDIST_WORKER" in os.environ:
+            patch.setattr(DatabaseCreation, "_create_test_db", create_filled)
+        yield
+    for connection in open_ones:
+        connection.close()
 
 
 @pytest.fixture(scope="session")
@@ -291,15 +350,4 @@ def object_store() -> Iterator[Any]:
     from tests.factories.object_store import running_store
 
     with running_store() as running:
-        yield running
-
-
-@pytest.fixture(scope="session")
-def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """The whole product with its demo, as a user starts it; shared by browser and Spark tests."""
-    from tests.factories.installation import running_installation
-
-    home = tmp_path_factory.mktemp("installation") / "home"
-    home.mkdir(mode=0o700)
-    with running_installation(home) as running:
         yield running

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from playwright.sync_api import Page
 
-from tests.factories.installation import Installation
+from tests.factories.installation import Installation, running_installation
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, ConsoleMessage
@@ -48,7 +48,16 @@ def browser_context_args() -> dict[str, Any]:
     }
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
+def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    """The whole product with its demo, as a user starts it; it ends with the tests of this folder."""
+    home = tmp_path_factory.mktemp("installation") / "home"
+    home.mkdir(mode=0o700)
+    with running_installation(home) as running:
+        yield running
+
+
+@pytest.fixture(scope="package")
 def cookies_of(
     browser: Browser, browser_context_args: dict[str, Any], installation: Installation
 ) -> Callable[[str], Any]:

@@ -81,7 +81,7 @@ PAGES = {
 MOST_NODES = 5_000
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def places(installation: Installation) -> dict[str, Any]:
     """Return the numbers that addresses need."""
     token = installation.make_token()

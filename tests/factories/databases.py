@@ -37,6 +37,14 @@ def migrate(home: Path, environment: Mapping[str, str]) -> None:
         _migrate(environment)
 
 
+def fill_memory(name: str) -> sqlite3.Connection:
+    """Fill the database in memory of this name, which is there for as long as a connection to it is open."""
+    target = sqlite3.connect(name, uri=True)
+    with closing(sqlite3.connect(_migrated())) as source:
+        source.backup(target)
+    return target
+
+
 @cache
 def _migrated() -> Path:
     """The database that the others copy; it goes with the run."""

@@ -108,13 +108,13 @@ def wait_until_up(server: Server) -> None:
     raise AssertionError(message)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder beside the warehouse below which clients may say where tables lie."""
     return tmp_path_factory.mktemp("lake")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def server(tmp_path_factory: pytest.TempPathFactory, fork_server: Any, lake: Path) -> Iterator[Server]:
     """One server for all contract tests of the catalog."""
     home = tmp_path_factory.mktemp("server")
@@ -150,7 +150,7 @@ def catalogs(server: Server) -> dict[str, str]:
     return found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def session(server: Server) -> Any:
     """A local Spark with the server's catalogs."""
     return new_session({**QUICK, **catalogs(server)})

@@ -1,4 +1,4 @@
-"""One installation for all build tests of a session; each test has folders and branches of its own."""
+"""One installation for all build tests, which ends with them; each test has folders and branches of its own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tests.factories.builds import Stack, running_stack
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """Return an installation whose jobs may take eight seconds, or as many as a busy run says, with the repository shop and a raw dataset."""
     home: Path = tmp_path_factory.mktemp("builds") / "home"

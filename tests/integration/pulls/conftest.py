@@ -1,4 +1,4 @@
-"""One installation for all pull request tests of a session, with two more people."""
+"""One installation for all pull request tests, which ends with them, with two more people."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PASSWORD = "a-password-of-people-1"
 Call = Callable[..., Any]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """Return an installation with the repository shop, a raw dataset and people."""
     home: Path = tmp_path_factory.mktemp("pulls") / "home"
@@ -33,7 +33,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def tokens(stack: Stack) -> dict[str, str]:
     """Return a token of each person."""
     return {name: make_token(stack, name) for name in [*PEOPLE, "stranger"]}

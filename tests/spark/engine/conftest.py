@@ -55,7 +55,7 @@ def read_by_spark(quick_session: Any, tmp_path: Path) -> Read:
     return read
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def catalog_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """The catalog, which Spark can write to and PyIceberg read."""
     running = start_server(tmp_path_factory.mktemp("catalog"))
