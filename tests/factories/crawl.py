@@ -9,18 +9,21 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from html.parser import HTMLParser
 from typing import Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import parse_qsl, urljoin, urlsplit
 
 import pyarrow.parquet as pq
 from django.test import Client
 from django.urls import Resolver404, resolve
 
+from tests.factories.api_document import read_document
 from tests.factories.everything import World, list_operations, list_pages
 
 LINKS = ("href", "hx-get", "data-url", "src", "data-href")
 UNREAD = ("/static/", "/events/", "/logout")
 MOST_OF_A_KIND = 2
-"""So many addresses of one route are opened at most."""
+"""So many addresses of one route with the same parameters are opened at most."""
+MOST_OF_A_ROUTE = 40
+"""And so many with any: each link of a table of rows adds a parameter to those that are there, and a way to the next."""
 
 
 @dataclass
@@ -93,9 +96,12 @@ def crawl(client: Client, world: World, *, more: Iterable[str] = ()) -> Iterator
             continue
         for link in answer.markup.list_links():
             address = _own(urljoin(answer.address, link))
-            if address and address not in seen and kinds[_kind(address)] < MOST_OF_A_KIND:
+            if not address or address in seen:
+                continue
+            route, kind = _find_kind(address)
+            if kinds[kind] < MOST_OF_A_KIND and kinds[route] < MOST_OF_A_ROUTE:
                 seen.add(address)
-                kinds[_kind(address)] += 1
+                kinds.update((route, kind))
                 waiting.append(address)
 
 
@@ -106,25 +112,35 @@ def _own(address: str) -> str:
     return parts._replace(fragment="").geturl() if is_ours and parts.path.startswith("/") else ""
 
 
-def _kind(address: str) -> str:
+def _find_kind(address: str) -> tuple[str, str]:
+    """Which route an address has, and with which parameters."""
     parts = urlsplit(address)
     try:
         name = str(resolve(parts.path).url_name)
     except Resolver404:
-        return parts.path
-    return f"{name}?{'&'.join(sorted(part.partition('=')[0] for part in parts.query.split('&')))}"
+        return f"{parts.path} ", parts.path
+    return name, f"{name}?{'&'.join(sorted(part.partition('=')[0] for part in parts.query.split('&')))}"
 
 
 def ask_everything(world: World, role: str, *, queries: Iterable[str] = ("",), **values: Any) -> Iterator[Answer]:
-    """Ask for everything that the REST API answers to a reading request, by a token of somebody with a role."""
+    """Ask for everything that the REST API answers to a reading request, by a token of somebody with a role.
+
+    With each of the queries that has a parameter of the operation: others would be asked the same again.
+    """
     before = dict(world.values)
     world.values |= values
     client = Client(raise_request_exception=False)
     try:
         for method, path in list_operations():
-            for query in queries:
-                if method == "GET":
+            for query in queries if method == "GET" else ():
+                if not query or _list_parameters(path) & dict(parse_qsl(query[1:])).keys():
                     yield ask(client, world.address(path) + query, **world.bearer(role, ""))
     finally:
         world.values.clear()
         world.values.update(before)
+
+
+def _list_parameters(path: str) -> set[str]:
+    """What an operation that reads takes in its query."""
+    parameters = read_document().operations["GET", path].get("parameters", ())
+    return {parameter["name"] for parameter in parameters if parameter["in"] == "query"}

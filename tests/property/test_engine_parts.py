@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyiceberg.schema import Schema
@@ -59,9 +60,12 @@ def rewrites(draw: st.DrawFn) -> tuple[str, list[tuple[list[Any], list[Any]]]]:
     return kind, files
 
 
-@settings(max_examples=60)
-@given(rewrites())
-def test_a_diff_in_parts_is_the_whole_diff(made: Any) -> None:
+@pytest.mark.parametrize("examples", [25, pytest.param(500, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])])
+def test_a_diff_in_parts_is_the_whole_diff(examples: int) -> None:
+    settings(max_examples=examples)(given(rewrites())(check_diff))()
+
+
+def check_diff(made: tuple[str, list[tuple[list[Any], list[Any]]]]) -> None:
     kind, files = made
     type_, pool = KEYS[kind]
     schema = Schema(NestedField(1, "k", type_, required=False), NestedField(2, "v", LongType(), required=False))

@@ -53,7 +53,10 @@ STARTS = (
     f'<meta http-equiv="refresh" content="0;url=//{WORD}">', f" on{WORD}=1 ",
 )  # fmt: skip
 TEXTS = [end + start for end in ENDS for start in STARTS]
-LONG, SHORT = "\n".join(TEXTS), f"\"'></title></textarea></script><{WORD} on{WORD}=1 hx-get=/{WORD}>{SUM}"
+FEW = [text for text in TEXTS if text.startswith(STARTS) or text.endswith(STARTS[:1] + STARTS[-1:])]
+"""Each start by itself, and each end before an element and before an attribute: what is shown once has all of them."""
+WHOLE, LONG = "\n".join(TEXTS), "\n".join(FEW)
+SHORT = f"\"'></title></textarea></script><{WORD} on{WORD}=1 hx-get=/{WORD}>{SUM}"
 LONG_FIELDS = ("body", "content", "description", "message", "title", "details")
 ADDRESSES = re.compile(r"\s*(?:javascript|vbscript|data:text)|\W*" + WORD, re.IGNORECASE)
 ADDRESS_ATTRIBUTES = ("href", "src", "action", "formaction", "srcset", "poster", "content", "srcdoc")
@@ -144,7 +147,7 @@ def fill_code(world: World) -> None:
     shop = build_rows.World(Repository.objects.get(name="shop"), principal_for_user(world.users["admin"]))
     files: dict[str, str | None] = {
         f"docs/{SHORT.replace('/', '')}.py": LONG,
-        "README.md": f"{LONG}\n\n# {SHORT}\n\n[a](/{WORD}) [b]: javascript:{WORD}",
+        "README.md": f"{WHOLE}\n\n# {SHORT}\n\n[a](/{WORD}) [b]: javascript:{WORD}",
         "page.html": LONG,
         "drawing.svg": f"<svg xmlns='http://www.w3.org/2000/svg' onload='{WORD}'/>",
     }

@@ -32,7 +32,7 @@ UPS = (
 )  # fmt: skip
 DEPTHS = (1, 2, 3, 4, 6, 9)
 FIRST = ("", "master/", "fix/docs/", "/", "%2f", "C:\\")
-SHARES = 40
+SHARES = 100
 
 
 def list_spellings(canaries: list[Path]) -> list[str]:

@@ -152,12 +152,13 @@ def list_answers(world: World, role: str) -> list[Any]:
     fragment = f"/datasets/{world.values['dataset_id']}/compare?{COMPARED}"
     answers += [ask(client, address, **htmx) for address in (fragment, f"{fragment}&show=statistics")]
     queries = ("", f"?branch=fix&{COMPARED}&scope=table&key.id=2", "?q=salary")
-    return [*answers, *ask_everything(world, role, queries=queries)]
+    return [*answers, *ask_everything(world, role, queries=queries if role == "reader" else queries[:1])]
 
 
-def test_no_way_leads_a_reader_to_a_sensitive_value(world: World) -> None:
+def test_no_way_leads_a_reader_to_a_sensitive_value_and_counts_are_seen(world: World) -> None:
+    check_counts(world)
     answers = list_answers(world, "reader")
-    assert len(answers) > 200
+    assert len(answers) > 150
     assert sum("/lineage" in answer.address for answer in answers) > 1
     assert [answer.address for answer in answers if CANARY in answer.text] == []
     assert {answer.address for answer in answers if answer.status >= 500} <= {"/readyz"}
@@ -168,7 +169,8 @@ def test_no_way_leads_a_reader_to_a_sensitive_value(world: World) -> None:
     assert sum(CANARY in answer.text for answer in shown) > 12  # or nothing of it would be there to be found
 
 
-def test_counts_are_seen_and_nothing_says_what_a_value_is_like(world: World) -> None:
+def check_counts(world: World) -> None:
+    """Counts are seen, and nothing says what a value is like."""
     told = json.loads(get(world, "reader", f"compare?{COMPARED}").content)
     assert (told["state"], told["masked"]) == ("ready", ["name"])
     assert told["summary"]["updated"] == 2
@@ -222,9 +224,14 @@ def check_previews(world: World) -> None:
     assert CANARY in Client().get(owned, headers=world.bearer("maintainer", "")).content.decode()
 
 
-def test_sql_and_catalog_lead_to_no_hidden_value(world: World) -> None:
+def test_sql_and_catalog_lead_to_no_hidden_value_and_the_default_branch_says_who_sees_it(world: World) -> None:
     check_sql(world)
     check_previews(world)
+    check_catalog(world)
+    check_who_sees(world)
+
+
+def check_catalog(world: World) -> None:
     for branch in ("", "fix"):
         client = datasets.a_pyiceberg(world.users["reader"], branch)
         for name in ("shop.raw", *(["shop.raw.branch_main"] if branch else [])):
@@ -234,7 +241,8 @@ def test_sql_and_catalog_lead_to_no_hidden_value(world: World) -> None:
     assert datasets.a_pyiceberg(world.users["maintainer"]).load_table("shop.raw").scan().to_arrow().num_rows == 2
 
 
-def test_who_sees_it_is_said_by_the_default_branch_alone(world: World) -> None:
+def check_who_sees(world: World) -> None:
+    """The default branch alone says who sees a column."""
     shop, dataset = Repository.objects.get(name="shop"), Dataset.objects.get(path="/shop/raw")
     reader = principal_for_user(world.users["reader"])
     group = Group.objects.create(name="stewards")
