@@ -42,7 +42,6 @@ GROUPS = {
         "tests/integration/builds/test_services.py",
         "tests/integration/builds/test_lock_order.py",
         "tests/integration/dispatch",
-        "tests/integration/builds/test_specs.py",
         "tests/integration/builds/test_crashes.py::test_worker_killed_is_noticed_and_the_job_tried_again",
     ),
 }
@@ -53,7 +52,11 @@ LONG_GROUPS = {
         "tests/integration/datasets",
         "tests/contract/datasets",
     ),
-    "builds at length": ("tests/integration/builds/test_life.py", "tests/integration/builds/test_uploads.py"),
+    "builds at length": (
+        "tests/integration/builds/test_life.py",
+        "tests/integration/builds/test_specs.py",
+        "tests/integration/builds/test_uploads.py",
+    ),
     "pull requests": ("tests/integration/pulls",),
     "upgrades": ("tests/integration/core/test_rolling_upgrade.py",),
 }
