@@ -28,6 +28,8 @@ MOST_FILES = 65_536
 MOST_CONNECTIONS = 128
 _CHUNK = 65_536
 _LOOPBACK = "127.0.0.1"
+OUTSIDE = "127.0.0.2"
+"""Where connections of jobs come from on this machine: no proxy stands there, so nothing is believed that they say of others."""
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _SIOCSIFADDR, _SIOCGIFINDEX, _IFF_UP = 0x8913, 0x8914, 0x8916, 0x8933, 0x1
 _IPV6_FREEBIND = 78
 _LOOK_SECONDS = 0.1
@@ -342,7 +344,7 @@ def _accept(listener: socket.socket, door: Door, room: Semaphore) -> None:
 
 def _connect(inner: socket.socket, door: Door, room: Semaphore) -> None:
     try:
-        with inner, suppress(OSError), socket.create_connection((door.host, door.port), timeout=10) as outer:
+        with inner, suppress(OSError), _lead_out(door) as outer:
             outer.settimeout(None)
             back = Thread(target=_copy, args=(outer, inner), daemon=True)
             back.start()
@@ -350,6 +352,18 @@ def _connect(inner: socket.socket, door: Door, room: Semaphore) -> None:
             back.join()
     finally:
         room.release()
+
+
+def _lead_out(door: Door) -> socket.socket:
+    """Connect to where a door leads: to the first address of its name that answers."""
+    refusal = OSError(f"{door.host} has no address")
+    for _, _, _, _, (address, *_) in socket.getaddrinfo(door.host, door.port, type=socket.SOCK_STREAM):
+        own = (OUTSIDE, 0) if str(address).startswith("127.") else None
+        try:
+            return socket.create_connection((str(address), door.port), timeout=10, source_address=own)
+        except OSError as error:
+            refusal = error
+    raise refusal
 
 
 def _copy(source: socket.socket, target: socket.socket) -> None:

@@ -121,9 +121,9 @@ class ServerTurns:
     def _read(self) -> _Turn | None:
         try:
             group, until = json.loads(self._path.read_text())
-        except (OSError, ValueError):
+            return _Turn(str(group), float(until))
+        except (OSError, ValueError, TypeError):
             return None
-        return _Turn(str(group), float(until))
 
 
 class Opener:

@@ -26,6 +26,7 @@ from webapp.accounts.services import note_turned_away, start_flushing  # noqa: E
 from webapp.catalog.api.asgi import application as catalog  # noqa: E402
 from webapp.catalog.api.asgi import gate as catalog_gate  # noqa: E402
 from webapp.core.errors import AppError  # noqa: E402
+from webapp.git.http_backend import remove_dead_folders  # noqa: E402
 from webapp.repositories.views.git_http import application as git  # noqa: E402
 from webapp.runtime.health import register_gate  # noqa: E402
 from webapp.runtime.room import check_room  # noqa: E402
@@ -157,6 +158,7 @@ async def _answer_lifespan(receive: Receive, send: Send) -> None:
             _watchdog.watch(asyncio.get_running_loop())
             pulse.start()
             start_flushing()
+            remove_dead_folders()
         await send({"type": f"{message['type']}.complete"})
         if message["type"] == "lifespan.shutdown":
             return

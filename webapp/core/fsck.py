@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 import sqlite3
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from django.db import DatabaseError
 
@@ -20,6 +20,9 @@ from webapp.core.errors import AppError
 logger = logging.getLogger(__name__)
 DATABASE = "database"
 DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+MOST_SAID = 1000
+"""Signs of what an error says."""
+Item = TypeVar("Item")
 RESTORE_DATABASE = "Stop the installation and restore the database from a backup."
 
 
@@ -107,7 +110,7 @@ def repair(findings: Iterable[Finding]) -> list[str]:
             continue
         try:
             finding.repair()
-        except (DatabaseError, AppError, OSError) as error:
+        except Exception as error:  # one that cannot be mended keeps none of the others from it
             lines.append(f"not mended: {finding.code} of {finding.object}: {error}")
         else:
             lines.append(f"mended: {finding.code} of {finding.object}")
@@ -130,20 +133,31 @@ def _look(check: Inspection) -> Report:
                 report.findings.append(item)
             else:
                 report.notes.append(item)
-    except (DatabaseError, AppError, OSError) as error:
-        report.findings.append(_explain(check, error))
+    except Exception as error:  # what is damaged may break whoever looks at it in any way
+        report.findings.append(_explain(check.name, error))
     return report
 
 
-def _explain(check: Inspection, error: Exception) -> Finding:
-    """Take an error in a check for a failed check; where SQLite calls its file damaged, that is the finding."""
+def look_apart(items: Iterable[Item], look: Callable[[Item], Iterable[Finding | Note]]) -> Iterator[Finding | Note]:
+    """Look at one thing after another: what breaks the look at one of them is a finding, and the others are looked at."""
+    for item in items:
+        try:
+            yield from look(item)
+        except DatabaseError:
+            raise  # the others would meet it, too
+        except Exception as error:  # as in `_look`
+            yield _explain(str(item), error)
+
+
+def _explain(about: str, error: Exception) -> Finding:
+    """Take an error in a look for a look that failed; where SQLite calls its file damaged, that is the finding."""
     if getattr(error.__cause__, "sqlite_errorcode", 0) & 0xFF in DAMAGE:
-        return Finding(
-            code="database_damaged", object=check.name, problem=f"SQLite: {error}.", way_out=RESTORE_DATABASE
-        )
+        return Finding(code="database_damaged", object=about, problem=f"SQLite: {error}.", way_out=RESTORE_DATABASE)
+    if not isinstance(error, (DatabaseError, AppError, OSError)):
+        logger.error("fsck cannot look at %s", about, exc_info=error)
     return Finding(
         code="check_failed",
-        object=check.name,
-        problem=f"{type(error).__name__}: {error}",
-        way_out="Start the part that it names and run fsck again.",
+        object=about,
+        problem=f"It could not be looked at to its end: {type(error).__name__}: {error}"[:MOST_SAID],
+        way_out="Start the part that it names, or bring what it names back from a backup, and run fsck again.",
     )

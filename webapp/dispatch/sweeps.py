@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TypeVar
+
+from webapp.core.databases import BUSY
+from webapp.core.errors import AppError
+
+logger = logging.getLogger(__name__)
+Row = TypeVar("Row")
 
 LATE_S = 10.0
 """A turn that comes so long after the one before was held up."""
@@ -33,6 +41,31 @@ def register_sweep(*, name: str, every_seconds: float, run: Callable[[], object]
 def list_sweeps() -> list[Sweep]:
     """Return what the loop calls."""
     return list(_registered.values())
+
+
+def take_each(rows: Iterable[Row], act: Callable[[Row], object], *, what: str) -> int:
+    """Do something with each of several rows, and return with how many something was done.
+
+    One that cannot be done, since its table or repository is damaged above all, is logged, holds up none of the others, and
+    is tried again in the next turn.
+
+    Args:
+        rows: what is due.
+        act: what to do with one of them, in an atomic block of its own; a false value counts as nothing.
+        what: what it comes to, as a sentence begins that ends with the row.
+
+    """
+    count = 0
+    for row in rows:
+        try:
+            count += bool(act(row))
+        except BUSY:
+            raise  # the others would meet it, too
+        except AppError as error:
+            logger.warning("%s %s: %s", what, row, error.detail)
+        except Exception:  # whatever damage makes of it
+            logger.exception("%s %s", what, row)
+    return count
 
 
 class Turns:

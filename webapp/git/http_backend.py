@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 from contextlib import suppress
@@ -24,7 +25,7 @@ from webapp.git.values import RefUpdate
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
 
-__all__ = ["ROUTES", "BackendRequest", "BackendResponse", "Hooks", "is_push", "run_backend"]
+__all__ = ["ROUTES", "BackendRequest", "BackendResponse", "Hooks", "is_push", "remove_dead_folders", "run_backend"]
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +42,8 @@ _END_SECONDS = 60
 """So long the end of a request may take behind all that Git needs of it."""
 _CUT_OFF = "The push ended before its request did, and nothing was changed."
 _MAX_HOOK_LINE = 1024 * 1024
+_PREFIX = "tributary-push-"
+"""Of the folders in which hooks reach this process."""
 _PROTOCOL = re.compile(r"version=[0-2]\Z")
 # Pushes whose client has gone away still run to their end; tasks without a reference may be collected.
 _running: set[asyncio.Task[None]] = set()
@@ -110,6 +113,19 @@ async def run_backend(
     return BackendResponse(status=status, headers=headers, body=run.stream())
 
 
+def remove_dead_folders() -> None:
+    """Remove the folders of pushes whose process was killed: nobody answers their hooks."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.setblocking(False)
+            try:
+                probe.connect(str(folder / "hook"))
+            except ConnectionRefusedError:
+                shutil.rmtree(folder, ignore_errors=True)
+            except OSError:
+                continue  # somebody else's, or of a push that just begins
+
+
 @dataclass(slots=True)
 class _Run:
     request: BackendRequest
@@ -125,7 +141,7 @@ class _Run:
     async def start(self) -> None:
         if self.hooks is not None:
             # A path in the state folder could be longer than a socket's name may be.
-            self.folder = tempfile.mkdtemp(prefix="tributary-push-")
+            self.folder = tempfile.mkdtemp(prefix=_PREFIX)
             self.server = await asyncio.start_unix_server(
                 self._answer_hook, path=f"{self.folder}/hook", limit=_MAX_HOOK_LINE
             )

@@ -99,10 +99,12 @@ def remove_stale_locks(repository: Path) -> list[str]:
     if not due:
         return []
     oldest = _find_oldest_lease(repository)
-    stale = [name for name, seen in due.items() if oldest is None or seen.changed_at < oldest]
-    for name in stale:
-        (repository / name).unlink(missing_ok=True)
-    return stale
+    removed = []
+    for name in [name for name, seen in due.items() if oldest is None or seen.changed_at < oldest]:
+        with suppress(OSError):  # no file: nobody's lock, and in the way until somebody looks at it
+            (repository / name).unlink(missing_ok=True)
+            removed.append(name)
+    return removed
 
 
 def _sight(repository: Path) -> dict[str, _Seen]:

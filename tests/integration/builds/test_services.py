@@ -24,6 +24,7 @@ from webapp.core import clock
 from webapp.core.errors import Conflict, InvalidInput, NotFound, PermissionDenied
 from webapp.datasets.models import DatasetBranch, Transaction
 from webapp.datasets.rules.transactions import TransactionState
+from webapp.datasets.services import transactions
 from webapp.dispatch.logs import LogWriter
 from webapp.repositories import queries as repository_queries
 from webapp.repositories import services as repository_services
@@ -262,6 +263,25 @@ def test_sweep_carries_on_where_a_crash_cut_a_build(world: World) -> None:
     Build.objects.filter(pk=build.pk).update(state=BuildState.FAILED)
     assert sweeping.abort_orphaned_transactions() == 2
     assert open_paths() == []
+
+
+def test_one_damaged_table_keeps_no_transaction_open(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Damaged so that no refusal of the catalog says it: the database alone ends a transaction, and the table follows."""
+    build = world.start("/shop/two", upstream=True)
+    Build.objects.filter(pk=build.pk).update(state=BuildState.FAILED)
+    clean = transactions._clean_table
+
+    def fail(row: Transaction, shared: Any) -> None:
+        if row.dataset.path == "/shop/one":
+            raise KeyError("snapshot-id")
+        clean(row, shared)
+
+    with monkeypatch.context() as damage:
+        damage.setattr(transactions, "_clean_table", fail)
+        assert sweeping.abort_orphaned_transactions() == 2
+        assert open_paths() == []
+        assert transactions.sweep_leftovers() == {"tables cleaned after aborted transactions": 0}
+    assert transactions.sweep_leftovers() == {"tables cleaned after aborted transactions": 1}
 
 
 def test_what_nobody_foresaw_in_planning_ends_the_build_by_name(world: World) -> None:

@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from django.conf import settings
 from django.core.management import CommandError, call_command
@@ -29,8 +30,10 @@ from tests.factories.fsck import find, look, named, repair
 from webapp.accounts.services.audit import seal_audit
 from webapp.builds.models import Build, Job, PublishedInput, PublishedSpec
 from webapp.builds.rules.states import BuildState, JobState
-from webapp.builds.services import publication
+from webapp.builds.runner import paths
+from webapp.builds.services import publication, sweeping
 from webapp.catalog.models import Table, View
+from webapp.catalog.services import checking
 from webapp.catalog.storage import metadata_files
 from webapp.catalog.storage.local_files import local_path
 from webapp.catalog.storage.reader import TableReader
@@ -39,6 +42,8 @@ from webapp.comparisons.models import Comparison
 from webapp.comparisons.queries.artifacts import artifact_folder
 from webapp.comparisons.rules.states import ComparisonState
 from webapp.core import clock
+from webapp.core.fsck import Finding
+from webapp.core.fsck import repair as mend
 from webapp.datasets.models import Dataset, DatasetBranch, DeletedBranch, Transaction
 from webapp.datasets.services import abort_transaction, delete_branch, sweep_leftovers
 from webapp.git import locks
@@ -441,19 +446,23 @@ def test_a_merge_that_stopped_half_way_goes_on(merge: Merge) -> None:
     assert merge.state == MergeState.DONE
 
 
+@pytest.mark.parametrize("name", ["summary.json", "schema.json", "rows.parquet"])
 @pytest.mark.parametrize(
     "code", [pytest.param(code, marks=pytest.mark.damage(code)) for code in ("diff_missing", "diff_damaged")]
 )
-def test_a_stored_diff_that_is_gone_or_cut_is_compared_again(dataset: Dataset, code: str) -> None:
+def test_a_stored_diff_that_is_gone_or_cut_is_compared_again(dataset: Dataset, code: str, name: str) -> None:
     comparison = Comparison.objects.create(identity="f" * 64, dataset=dataset, state=ComparisonState.READY)
-    summary = artifact_folder(comparison) / "summary.json"
-    summary.parent.mkdir(parents=True)
-    summary.write_text('{"stored_rows": 0}')
+    folder = artifact_folder(comparison)
+    folder.mkdir(parents=True)
+    (folder / "summary.json").write_text('{"stored_rows": 0}')
+    (folder / "schema.json").write_text('{"columns": []}')
+    pq.write_table(pa.table({"n": [1]}), folder / "rows.parquet")
     assert find("diffs") == []
+    file = folder / name
     if code == "diff_missing":
-        summary.unlink()
+        file.unlink()
     else:
-        summary.write_text('{"stored_')
+        file.write_bytes(file.read_bytes()[:-1])
     assert find("diffs") == [(code, f"/shop/orders comparison {comparison.pk}")]
     assert repair("diffs")["clean"]
     comparison.refresh_from_db()
@@ -474,7 +483,49 @@ def test_a_check_that_cannot_be_done_is_no_clean_one(dataset: Dataset, monkeypat
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr("webapp.catalog.storage.local_files.walk", fail)
-    assert find("tables") == [("check_failed", "tables")]
+    assert find("tables") == [("check_failed", "shop.orders")]
+
+
+def test_damage_that_nobody_foresaw_keeps_nothing_else_from_being_looked_at(
+    dataset: Dataset, user: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = make.a_dataset("/shop/aside", by=user)
+    walk = checking._TableWalk._check_files
+
+    def fail(table: Any, metadata: Any) -> Any:
+        if table.name == other.table:
+            raise KeyError("snapshot-id")
+        return walk(table, metadata)
+
+    monkeypatch.setattr(checking._TableWalk, "_check_files", fail)
+    file_of(dataset, ".parquet").unlink()
+    assert {(code, about.split()[0]) for code, about in find("tables")} == {
+        ("check_failed", "shop.aside"),
+        ("file_missing", "shop.orders"),
+    }
+
+
+def test_a_repair_that_fails_is_said_and_keeps_none_of_the_others_from_it() -> None:
+    def fail() -> None:
+        raise GitError("The repository cannot be opened.")
+
+    done: list[str] = []
+    findings = [
+        Finding(code="a", object="one", problem="", way_out="", repair=fail),
+        Finding(code="b", object="two", problem="", way_out="", repair=lambda: done.append("two")),
+    ]
+    assert mend(findings) == ["not mended: a of one: The repository cannot be opened.", "mended: b of two"]
+    assert done == ["two"]
+
+
+@pytest.mark.damage("seal_damaged")
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"files": {"/a": 1}}', None])
+def test_a_record_of_what_a_job_has_left_that_cannot_be_read_is_named(home: Path, damage: bytes | None) -> None:
+    record = paths.seals_folder() / "7.1.json"
+    record.parent.mkdir(parents=True)
+    record.mkdir() if damage is None else record.write_bytes(damage)
+    assert find("sealed files") == [("seal_damaged", str(record))]
+    assert sweeping.sweep_folders()["records of sealed files removed"] == 0, "the other folders are swept"
 
 
 @pytest.mark.damage("files_missing")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from jobs.entrypoints.opener import ServerTurns
 from jobs.entrypoints.sandbox import detect_mode
 from tests.factories.builds import wait_until
 from webapp.runtime.supervisor import RENEWED
@@ -175,6 +176,13 @@ def test_a_server_serves_one_group_in_its_life_and_ends_for_the_next(server: Ser
     assert server.do("write", server.other / "b") == "did"
     assert server.do("write", server.own / "b") == "Read-only file system"
     second.close()
+
+
+@pytest.mark.parametrize("note", ["", "null", "7", "[1]", '{"a": 1, "b": 2}', '["a", null]'])
+def test_a_note_of_who_is_next_that_cannot_be_read_is_none(tmp_path: Path, note: str) -> None:
+    path = tmp_path / "spark.sock.next"
+    path.write_text(note)
+    ServerTurns(path).begin("a")
 
 
 def test_a_server_that_nobody_uses_ends_at_once_for_another_group(server: Server) -> None:

@@ -18,6 +18,7 @@ from threading import Thread
 import pytest
 
 from jobs.entrypoints.cgroups import Groups, find_groups
+from jobs.entrypoints.keeper import OUTSIDE
 from tests.factories.fork_server import ROOT, Server
 from tests.factories.supervised import find_process
 from tests.integration.jobs.conftest import SECRET, Home
@@ -409,14 +410,16 @@ class Echo:
     def __init__(self) -> None:
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
+        self.senders: set[str] = set()
         Thread(target=self._serve, daemon=True).start()
 
     def _serve(self) -> None:
         while True:
             try:
-                connection, _ = self.listener.accept()
+                connection, (sender, _) = self.listener.accept()
             except OSError:
                 return
+            self.senders.add(sender)
             with connection:
                 while data := connection.recv(65536):
                     connection.sendall(data.upper())
@@ -447,6 +450,7 @@ def test_only_the_named_ports_are_reached(home: Home) -> None:
     ended, _ = home.run(source, sandbox={**request["sandbox"], "ports": [one.port]})  # type: ignore[dict-item]
     assert ended.code == 0, ended
     assert ended.log.splitlines()[:2] == ["(5, b'HELLO') (3000000, b'XXXXX') Connection refused", "1"]
+    assert one.senders == {OUTSIDE}, "a proxy on this machine, which is believed, has another address"
     ended, _ = home.run(source, sandbox={**request["sandbox"], "ports": []})  # type: ignore[dict-item]
     assert ended.log.splitlines()[0] == "Connection refused Connection refused Connection refused"
     ended, _ = home.run(source)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from jobs.entrypoints.keeper import OUTSIDE
 from webapp.runtime.web.proxies import Proxies, drop_underscores, read_base
 
 PROXIES = Proxies(["127.0.0.1", "::1", "10.0.0.0/8"])
@@ -43,6 +44,10 @@ def test_the_scheme_is_the_proxys_own_word() -> None:
         "x-forwarded-proto": "https"
     }
     assert unwrap("203.0.113.9", ("x-forwarded-proto", "https"), ("host", "a"))[1] == {"host": "a"}
+
+
+def test_what_jobs_say_of_others_is_not_believed_where_a_proxy_is_on_the_same_machine() -> None:
+    assert not Proxies(["127.0.0.1", "::1"]).trusts(OUTSIDE)
 
 
 def test_names_that_could_be_taken_for_others_are_dropped() -> None:

@@ -11,10 +11,10 @@ from webapp.builds.queries.chains import find_head_sha
 from webapp.builds.rules.states import BUILD_UNFINISHED, JobState
 from webapp.builds.services import publication, sweeping
 from webapp.core import clock
-from webapp.core.errors import AppError
-from webapp.core.fsck import Finding, Note
+from webapp.core.fsck import Finding, Note, look_apart
 from webapp.datasets.models import Transaction
 from webapp.datasets.rules.transactions import TransactionState
+from webapp.git.errors import GitError
 from webapp.repositories.models import Publication, Repository
 from webapp.repositories.rules.states import PublicationState
 
@@ -27,33 +27,34 @@ SWEEPER = "The sweeper mends this within seconds: look whether it runs."
 
 def check_publications() -> Iterator[Finding | Note]:
     """Find branches whose JobSpecs are not those of their head, and JobSpecs of commits that Git does not have."""
-    for repository in Repository.objects.order_by("name"):
-        try:
-            git = repository.git
-        except AppError:
-            continue
-        specs = PublishedSpec.objects.filter(repository=repository).prefetch_related("inputs")
-        for row in specs.order_by("branch", "function"):
-            about = f"{repository.name}:{row.branch} {row.function}"
-            if not git.has_commit(row.sha):
-                yield Finding(
-                    code="jobspec_without_commit",
-                    object=about,
-                    problem=f"Its code is commit {row.sha[:7]}, which Git does not have.",
-                    way_out="Bring the repository back from a backup, or commit to the branch again.",
-                )
-            if {(entry.path, entry.branch) for entry in row.inputs.all()} != {
-                (p, row.branch) for p in row.declared_inputs
-            }:
-                yield Finding(
-                    code="jobspec_inputs_differ",
-                    object=about,
-                    problem="What it declares to read is not what lineage and builds downstream look up.",
-                    way_out="Write again what it reads.",
-                    repair=partial(publication.rewrite_inputs, row),
-                )
-        yield from _check_heads(repository)
+    yield from look_apart(Repository.objects.order_by("name"), _check_publications_of)
     yield Note(what="JobSpecs", count=PublishedSpec.objects.count())
+
+
+def _check_publications_of(repository: Repository) -> Iterator[Finding]:
+    try:
+        git = repository.git
+    except GitError:
+        return  # the check of the repositories says so
+    specs = PublishedSpec.objects.filter(repository=repository).prefetch_related("inputs")
+    for row in specs.order_by("branch", "function"):
+        about = f"{repository.name}:{row.branch} {row.function}"
+        if not git.has_commit(row.sha):
+            yield Finding(
+                code="jobspec_without_commit",
+                object=about,
+                problem=f"Its code is commit {row.sha[:7]}, which Git does not have.",
+                way_out="Bring the repository back from a backup, or commit to the branch again.",
+            )
+        if {(entry.path, entry.branch) for entry in row.inputs.all()} != {(p, row.branch) for p in row.declared_inputs}:
+            yield Finding(
+                code="jobspec_inputs_differ",
+                object=about,
+                problem="What it declares to read is not what lineage and builds downstream look up.",
+                way_out="Write again what it reads.",
+                repair=partial(publication.rewrite_inputs, row),
+            )
+    yield from _check_heads(repository)
 
 
 def _check_heads(repository: Repository) -> Iterator[Finding]:

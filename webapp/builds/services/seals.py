@@ -11,13 +11,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from jobs.regular_files import NotRegular, open_beneath
+from jobs.regular_files import NotRegular, open_beneath, read_regular
 from webapp.builds.runner import paths
 from webapp.builds.runner.manifests import Place
 from webapp.core.fsck import Finding, Note
 
 logger = logging.getLogger(__name__)
 SWEPT_AT_ONCE = 500
+MEMBERS = frozenset({"size", "ctime_ns", "sha256"})
+"""What a record says of each file."""
 
 
 def keep_seal(*, place: Place) -> None:
@@ -36,8 +38,9 @@ def sweep_seals() -> int:
     records = sorted(paths.seals_folder().glob("*.json"), key=lambda path: path.stat().st_mtime)
     count = 0
     for record in islice(records, SWEPT_AT_ONCE):
-        if any(os.path.lexists(path) for path in _read(record)):
-            os.utime(record)  # to the end of the queue
+        files = _read(record)
+        if files is None or any(os.path.lexists(path) for path in files):
+            os.utime(record)  # to the end of the queue; fsck names one that cannot be read
         else:
             record.unlink(missing_ok=True)
             count += 1
@@ -48,7 +51,16 @@ def check_seals() -> Iterator[Finding | Note]:
     """Find files that are not as they were when their job had ended. Those that are gone are the tables' matter."""
     count = 0
     for record in sorted(paths.seals_folder().glob("*.json")):
-        for path, sealed in _read(record).items():
+        files = _read(record)
+        if files is None:
+            yield Finding(
+                code="seal_damaged",
+                object=str(record),
+                problem="It says what a job has left, and cannot be read: nobody can tell whether those files were changed.",
+                way_out="Bring it back from a backup, or remove it.",
+            )
+            continue
+        for path, sealed in files.items():
             problem = _compare(path, sealed)
             count += 1
             if problem:
@@ -61,9 +73,13 @@ def check_seals() -> Iterator[Finding | Note]:
     yield Note(what="sealed files", count=count)
 
 
-def _read(record: Path) -> dict[str, dict[str, Any]]:
-    files: dict[str, dict[str, Any]] = json.loads(record.read_bytes())["files"]
-    return files
+def _read(record: Path) -> dict[str, dict[str, Any]] | None:
+    """Return what a record says of each file; None where it cannot be read."""
+    try:
+        files: dict[str, dict[str, Any]] = json.loads(read_regular(record))["files"]
+        return files if all(sealed.keys() >= MEMBERS for sealed in files.values()) else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
 
 
 def _compare(path: str, sealed: dict[str, Any]) -> str:

@@ -24,7 +24,7 @@ from webapp.datasets.rules.transactions import TransactionState
 from webapp.dispatch.leases import MAX_LOST, RING_AGAIN, list_stamps, ring_forgotten
 from webapp.dispatch.logs import LogWriter
 from webapp.dispatch.stamps import Stamp
-from webapp.dispatch.sweeps import HELD_UP_S, Turns
+from webapp.dispatch.sweeps import HELD_UP_S, Turns, take_each
 from webapp.repositories.models import Publication
 from webapp.runtime import doorbell
 
@@ -73,17 +73,22 @@ def take_over_lost() -> dict[str, int]:
 
 def take_over_lost_jobs() -> int:
     """Retry or fail jobs whose lease ran out: their worker is dead, or so slow that its result may not count."""
-    count = 0
-    for job in Job.objects.lost().select_related("build"):
+    is_held_up = False
+
+    def take_over(job: Job) -> int:
+        nonlocal is_held_up
+        if is_held_up:
+            return 0
         start = time.monotonic()
         with transaction.atomic():
             builds.lock_outputs(build=job.build)
-            if time.monotonic() - start > HELD_UP_S:
-                # So were the workers, who could not renew their leases: they are given until the next turn.
-                break
-            if Job.objects.lost().filter(pk=job.pk).exists():
-                count += _take_over(job)
-    return count
+            # So were the workers, who could not renew their leases: they are given until the next turn.
+            is_held_up = time.monotonic() - start > HELD_UP_S
+            if is_held_up or not Job.objects.lost().filter(pk=job.pk).exists():
+                return 0
+            return _take_over(job)
+
+    return take_each(Job.objects.lost().select_related("build"), take_over, what="Nobody can take over")
 
 
 def _take_over(job: Job) -> int:
@@ -136,24 +141,27 @@ def ring_resolving_builds() -> int:
 def advance_running_builds() -> int:
     """Carry on builds whose last step was cut off between a job's end and its consequences: no job of theirs moves."""
     moving = Job.objects.filter(build=OuterRef("pk"), state__in=MOVING)
-    count = 0
-    for build in Build.objects.filter(~Exists(moving), state=BuildState.RUNNING):
-        before = set(build.jobs.values_list("pk", "state"))
-        builds.advance_build(build=build)
-        build.refresh_from_db()
-        count += before != set(build.jobs.values_list("pk", "state")) or build.is_over
-    return count
+    return take_each(
+        Build.objects.filter(~Exists(moving), state=BuildState.RUNNING), _advance, what="Nobody can carry on"
+    )
+
+
+def _advance(build: Build) -> bool:
+    before = set(build.jobs.values_list("pk", "state"))
+    builds.advance_build(build=build)
+    build.refresh_from_db()
+    return before != set(build.jobs.values_list("pk", "state")) or build.is_over
 
 
 def abort_orphaned_transactions() -> int:
     """Abort what builds that are over, or gone, still hold open."""
     alive = Build.objects.filter(pk=OuterRef("build_id"), state__in=BUILD_UNFINISHED)
     held = Transaction.objects.filter(~Exists(alive), state=TransactionState.OPEN, build_id__isnull=False)
-    count = 0
-    for transaction_ in held.select_related("dataset"):
-        datasets.abort_transaction(transaction=transaction_, reason=f"Build {transaction_.build_id} is over.")
-        count += 1
-    return count
+    return take_each(held.select_related("dataset"), _abort, what="Nobody can abort")
+
+
+def _abort(row: Transaction) -> Transaction:
+    return datasets.abort_transaction(transaction=row, reason=f"Build {row.build_id} is over.")
 
 
 def ring_pending_publications() -> int:

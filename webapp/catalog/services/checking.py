@@ -13,7 +13,7 @@ from webapp.catalog.rules.protection import find_lost
 from webapp.catalog.storage import metadata_files
 from webapp.catalog.storage.metadata_files import store_of
 from webapp.core.errors import AppError
-from webapp.core.fsck import Finding, Note
+from webapp.core.fsck import Finding, Note, look_apart
 from webapp.runtime import fork_server
 
 if TYPE_CHECKING:
@@ -35,17 +35,12 @@ BRING_BACK = (
 
 def check_tables() -> Iterator[Finding | Note]:
     """Find tables whose metadata, manifests or data files are missing or damaged; count files that nobody names."""
-    tables = unnamed = 0
+    walks = [_TableWalk(table) for table in Table.objects.select_related("namespace").order_by("pk")]
     with fork_server.at_hand():
-        for table in Table.objects.select_related("namespace").order_by("pk"):
-            tables += 1
-            walk = _TableWalk(table)
-            yield from walk.check()
-            unnamed += walk.unnamed
-    yield Note(what="tables", count=tables)
-    yield Note(what="files that nobody names", count=unnamed)
-    for view in View.objects.select_related("namespace").order_by("pk"):
-        yield from _check_view(view)
+        yield from look_apart(walks, _TableWalk.check)
+    yield Note(what="tables", count=len(walks))
+    yield Note(what="files that nobody names", count=sum(walk.unnamed for walk in walks))
+    yield from look_apart(View.objects.select_related("namespace").order_by("pk"), _check_view)
 
 
 class _TableWalk:
@@ -55,6 +50,9 @@ class _TableWalk:
         self.name = str(table)
         self.table = table
         self.unnamed = 0
+
+    def __str__(self) -> str:
+        return self.name
 
     def check(self) -> Iterator[Finding]:
         # The pointer first, the files after it: what a commit adds meanwhile is only not named yet.

@@ -13,6 +13,7 @@ from webapp.datasets.services.deletions import (
     delete_branch,
     forget_branch,
     intend_deletions,
+    remove_branches,
     restore_branch,
     sweep_deleted_branches,
 )
@@ -57,6 +58,7 @@ __all__ = [
     "open_transaction",
     "record_commit",
     "register_dataset",
+    "remove_branches",
     "rename_dataset",
     "restore_branch",
     "start_transaction",

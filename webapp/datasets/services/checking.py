@@ -15,7 +15,7 @@ from webapp.catalog.rules import lens
 from webapp.catalog.rules.errors import DamagedTable, NoSuchTable
 from webapp.catalog.rules.pointers import Pointer
 from webapp.catalog.rules.refs import TableRef, table_ref
-from webapp.core.fsck import Finding, Note
+from webapp.core.fsck import Finding, Note, look_apart
 from webapp.datasets import queries
 from webapp.datasets.models import KEPT_PREFIX, Dataset, DatasetBranch, Transaction
 from webapp.datasets.rules import summaries
@@ -36,19 +36,22 @@ def check_datasets() -> Iterator[Finding | Note]:
     """Find datasets without tables, branches that show something else than recorded, and broken lines of transactions."""
     yield from _check_tables()
     yield from _check_lines()
-    for dataset in Dataset.objects.order_by("pk"):
-        try:
-            state = _read_state(dataset)
-        except NoSuchTable:
-            yield _find_lost_table(dataset)
-            continue
-        except DamagedTable:
-            # The check of the tables says so.
-            continue
-        if state is not None:
-            yield from _check_branches(state)
-            yield from _check_staging(state)
+    yield from look_apart(Dataset.objects.order_by("pk"), _check_dataset)
     yield Note(what="transactions", count=Transaction.objects.count())
+
+
+def _check_dataset(dataset: Dataset) -> Iterator[Finding]:
+    try:
+        state = _read_state(dataset)
+    except NoSuchTable:
+        yield _find_lost_table(dataset)
+        return
+    except DamagedTable:
+        # The check of the tables says so.
+        return
+    if state is not None:
+        yield from _check_branches(state)
+        yield from _check_staging(state)
 
 
 @dataclass(frozen=True, slots=True)

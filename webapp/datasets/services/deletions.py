@@ -26,6 +26,7 @@ from webapp.datasets.models import Dataset, DatasetBranch, DeletedBranch
 from webapp.datasets.rules.transactions import TransactionState
 from webapp.datasets.services.recording import check_name_is_free, lock
 from webapp.datasets.services.transactions import abort_transaction
+from webapp.dispatch.sweeps import take_each
 
 if TYPE_CHECKING:
     from webapp.core.principals import Principal
@@ -53,6 +54,19 @@ def delete_branch(*, dataset: Dataset, name: str, by: Principal | None, abort_op
             message = f"Transaction {opened.pk} is open on {dataset.path}, branch {name}: commit or abort it first."
             raise Conflict(message, code="transaction_open", transaction=opened.pk)
         carry_out(deletion=_intend(branch, by=by), by=by)
+
+
+def remove_branches(*, branches: Iterable[DatasetBranch]) -> int:
+    """Delete branches that the installation made for itself and needs no more, with what is open on them; return how many.
+
+    One of a damaged table stays until that is mended, and holds up none of the others.
+    """
+    return take_each(branches, _remove, what="Nobody can delete the branch")
+
+
+def _remove(branch: DatasetBranch) -> bool:
+    delete_branch(dataset=branch.dataset, name=branch.name, by=None, abort_open=True)
+    return True
 
 
 def intend_deletions(*, folders: Iterable[str], branch: str, git_head: str, by: Principal | None) -> list[int]:

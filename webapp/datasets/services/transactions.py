@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from django.db import DatabaseError
 from django.db import transaction as database
 
 from webapp.accounts import permissions
@@ -19,7 +20,7 @@ from webapp.catalog import services as catalog
 from webapp.catalog.rules import lens
 from webapp.catalog.rules.pointers import Pointer
 from webapp.core import clock, names
-from webapp.core.errors import AppError, Conflict, InvalidInput
+from webapp.core.errors import Conflict, InvalidInput
 from webapp.datasets import permissions as rights
 from webapp.datasets import queries, signals
 from webapp.datasets.models import Dataset, DatasetBranch, Leftover, Transaction
@@ -27,6 +28,7 @@ from webapp.datasets.rules import ancestry, summaries
 from webapp.datasets.rules import transactions as rules
 from webapp.datasets.rules.transactions import TransactionState
 from webapp.datasets.services import recording
+from webapp.dispatch.sweeps import take_each
 
 if TYPE_CHECKING:
     from webapp.core.principals import Principal
@@ -230,9 +232,11 @@ def abort_transaction(*, transaction: Transaction, reason: str, by: Principal | 
         try:
             with database.atomic():
                 _clean_table(row, shared)
-        except AppError as error:
-            # Damaged, full, away, or others keep committing: the transaction is over all the same.
-            logger.warning("transaction %s is aborted, and its table is cleaned later: %s", row.pk, error.detail)
+        except DatabaseError:
+            raise
+        except Exception as error:
+            # Damaged in whatever way, full, away, or others keep committing: the transaction is over all the same.
+            logger.warning("transaction %s is aborted, and its table is cleaned later: %r", row.pk, error)
             Leftover.objects.create(transaction=row, branches=[pointer.pk for pointer in shared])
     return row
 
@@ -274,20 +278,20 @@ def abort_open_transactions(*, table: str, reason: str, by: Principal | None) ->
 
 def sweep_leftovers() -> dict[str, int]:
     """Clean tables that could not be written when a transaction on them was aborted."""
-    cleaned = 0
-    for leftover in Leftover.objects.select_related("transaction__dataset").order_by("pk"):
-        row = leftover.transaction
-        try:
-            with database.atomic():
-                recording.lock([row.dataset])
-                shared = row.dataset.branches.filter(pk__in=leftover.branches, transaction=row.parent_id)
-                _clean_table(row, shared.select_related("dataset"))
-                leftover.delete()
-        except AppError:
-            # Not yet; readers do not see what is left.
-            continue
-        cleaned += 1
+    leftovers = Leftover.objects.select_related("transaction__dataset").order_by("pk")
+    # Readers do not see what is left of those that cannot be cleaned yet.
+    cleaned = take_each(leftovers, _clean_leftover, what="Nobody can clean the table behind what is left")
     return {"tables cleaned after aborted transactions": cleaned}
+
+
+def _clean_leftover(leftover: Leftover) -> bool:
+    row = leftover.transaction
+    with database.atomic():
+        recording.lock([row.dataset])
+        shared = row.dataset.branches.filter(pk__in=leftover.branches, transaction=row.parent_id)
+        _clean_table(row, shared.select_related("dataset"))
+        leftover.delete()
+    return True
 
 
 def _clean_table(row: Transaction, shared: Iterable[DatasetBranch]) -> None:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from webapp.core import clock
-from webapp.core.fsck import Finding, Note
+from webapp.core.fsck import Finding, Note, look_apart
 from webapp.git.errors import GitError
 from webapp.pulls.models import Merge
 from webapp.pulls.rules.states import MERGE_GOES_ON, MERGE_HAS_LANDED, MergeState
@@ -25,24 +25,27 @@ RESTORE = "Bring the repository back from a backup, or merge the pull request's 
 def check_merges() -> Iterator[Finding | Note]:
     """Find merges that stopped half way, and landed ones whose tree is not that of an independent merge."""
     merges = Merge.objects.exclude(state=MergeState.ABANDONED).select_related("pull__repository").order_by("pk")
-    for merge in merges:
-        about = f"{merge.pull.repository.name}#{merge.pull.number}"
-        if merge.state in MERGE_GOES_ON and merge.created_at < clock.now() - LATE:
-            yield Finding(
-                code="merge_stuck",
-                object=about,
-                problem=f"It is {merge.state} since {merge.created_at:%Y-%m-%d %H:%M}.",
-                way_out="The sweeper carries it on within seconds: look whether it runs.",
-                repair=partial(resume_merge, merge_id=merge.pk),
-            )
-        try:
-            git = merge.pull.repository.git
-            problem = _find_problem(merge, git)
-        except GitError as error:
-            problem = str(error)
-        if problem:
-            yield Finding(code="merge_differs", object=about, problem=problem, way_out=RESTORE)
+    yield from look_apart(merges, _check_merge)
     yield Note(what="merges", count=merges.count())
+
+
+def _check_merge(merge: Merge) -> Iterator[Finding]:
+    about = f"{merge.pull.repository.name}#{merge.pull.number}"
+    if merge.state in MERGE_GOES_ON and merge.created_at < clock.now() - LATE:
+        yield Finding(
+            code="merge_stuck",
+            object=about,
+            problem=f"It is {merge.state} since {merge.created_at:%Y-%m-%d %H:%M}.",
+            way_out="The sweeper carries it on within seconds: look whether it runs.",
+            repair=partial(resume_merge, merge_id=merge.pk),
+        )
+    try:
+        git = merge.pull.repository.git
+        problem = _find_problem(merge, git)
+    except GitError as error:
+        problem = str(error)
+    if problem:
+        yield Finding(code="merge_differs", object=about, problem=problem, way_out=RESTORE)
 
 
 def _find_problem(merge: Merge, git: GitRepository) -> str:

@@ -394,14 +394,13 @@ def sweep_branches() -> int:
     branches = DatasetBranch.objects.filter(name__startswith=QUEUE_PREFIX).select_related("dataset")
     branches_in_use = {queued.test_branch for queued in QueuedMerge.objects.going_on().select_related("repository")}
     gone = [branch for branch in branches if branch.name not in branches_in_use and not _is_building(branch.name)]
-    for branch in gone:
-        dataset_services.delete_branch(dataset=branch.dataset, name=branch.name, by=None, abort_open=True)
+    removed = dataset_services.remove_branches(branches=gone)
     for repository in Repository.objects.filter(jobspecs__branch__startswith=QUEUE_PREFIX).distinct():
         specs = repository.jobspecs.filter(branch__startswith=QUEUE_PREFIX)
         for name in set(specs.values_list("branch", flat=True)) - branches_in_use:
             if not _is_building(name):
                 build_services.unpublish(repository=repository, branch=name)
-    return len(gone)
+    return removed
 
 
 def _is_building(branch: str) -> bool:

@@ -155,15 +155,14 @@ def sweep_reviews() -> int:
     """Remove the base sides of pull requests that are no longer open, with their JobSpecs."""
     branches = DatasetBranch.objects.filter(name__startswith=REVIEW_PREFIX).select_related("dataset")
     gone = [branch for branch in branches if not _is_open(branch.name)]
-    for branch in gone:
-        dataset_services.delete_branch(dataset=branch.dataset, name=branch.name, by=None, abort_open=True)
+    removed = dataset_services.remove_branches(branches=gone)
     for repository in Repository.objects.filter(jobspecs__branch__startswith=REVIEW_PREFIX).distinct():
         for name in (
             repository.jobspecs.filter(branch__startswith=REVIEW_PREFIX).values_list("branch", flat=True).distinct()
         ):
             if not _is_open(name):
                 build_services.unpublish(repository=repository, branch=name)
-    return len(gone)
+    return removed
 
 
 def _is_open(branch: str) -> bool:

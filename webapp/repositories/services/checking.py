@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from django.conf import settings
 
 from webapp.core import clock
-from webapp.core.fsck import Finding, Note
+from webapp.core.fsck import Finding, Note, look_apart
 from webapp.git.errors import GitError
 from webapp.git.http_backend import PUSH_SECONDS
 from webapp.repositories.models import Repository
@@ -33,26 +33,28 @@ RESTORE = "Bring the folder back from a backup."
 
 def check_repositories() -> Iterator[Finding | Note]:
     """Find repositories that Git calls damaged, what Git and the database tell differently, and locks of the dead."""
-    count = 0
-    for repository in Repository.objects.order_by("name"):
-        count += 1
-        try:
-            git = repository.git
-        except GitError as error:
-            yield Finding(code="repository_missing", object=repository.name, problem=str(error), way_out=RESTORE)
-            continue
-        for lock in git.find_locks():
-            yield Finding(
-                code="ref_locked",
-                object=f"{repository.name}:{lock}",
-                problem="The lock lies there for longer than any writer takes.",
-                way_out="The sweeper removes locks of dead writers within seconds: look whether it runs.",
-                repair=git.remove_stale_locks,
-            )
-        yield from _check_objects(repository, git)
-        yield from _check_branches(repository, git)
-    yield Note(what="repositories", count=count)
+    repositories = Repository.objects.order_by("name")
+    yield from look_apart(repositories, _check_repository)
+    yield Note(what="repositories", count=len(repositories))
     yield Note(what="folders that no repository knows", count=len(_list_unknown()))
+
+
+def _check_repository(repository: Repository) -> Iterator[Finding]:
+    try:
+        git = repository.git
+    except GitError as error:
+        yield Finding(code="repository_missing", object=repository.name, problem=str(error), way_out=RESTORE)
+        return
+    for lock in git.find_locks():
+        yield Finding(
+            code="ref_locked",
+            object=f"{repository.name}:{lock}",
+            problem="The lock lies there for longer than any writer takes.",
+            way_out="The sweeper removes locks of dead writers within seconds: look whether it runs.",
+            repair=git.remove_stale_locks,
+        )
+    yield from _check_objects(repository, git)
+    yield from _check_branches(repository, git)
 
 
 def _list_unknown() -> list[Path]:

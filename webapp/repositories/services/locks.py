@@ -5,28 +5,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from webapp.git.errors import GitError
+from webapp.git.repository import GitRepository
 from webapp.repositories.models import Repository
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from webapp.git.repository import GitRepository
+    from collections.abc import Callable
 
 
 def sweep_locks() -> dict[str, int]:
     """Remove the locks of dead writers, so that their refs move again."""
-    return {"stale locks removed": sum(len(git.remove_stale_locks()) for git in _open_all())}
+    return _count("stale locks removed", lambda git: len(git.remove_stale_locks()))
 
 
 def sweep_leftovers() -> dict[str, int]:
     """Remove what dead writers had not finished."""
-    return {"unfinished objects removed": sum(git.remove_leftovers() for git in _open_all())}
+    return _count("unfinished objects removed", GitRepository.remove_leftovers)
 
 
-def _open_all() -> Iterator[GitRepository]:
+def _count(what: str, remove: Callable[[GitRepository], int]) -> dict[str, int]:
+    count = 0
     for repository in Repository.objects.order_by("pk"):
         try:
-            yield repository.git
-        except GitError:
+            count += remove(repository.git)
+        except (GitError, OSError):
             # One broken repository must not keep the others from being swept; readiness reports it.
             continue
+    return {what: count}

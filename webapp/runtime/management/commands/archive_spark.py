@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
+import time
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -13,12 +15,14 @@ from django.core.management.base import BaseCommand, CommandError
 
 from webapp.core.errors import Unavailable
 from webapp.runtime import java
+from webapp.runtime.folders import remove_folder
 from webapp.runtime.object_store import is_object_location
 from webapp.runtime.probes import find_free_port
-from webapp.runtime.spark_classes import archive_path, make_archive
+from webapp.runtime.spark_classes import MOST_SECONDS, archive_path, make_archive
 from webapp.runtime.spark_server import SparkServer
 
 PATIENCE = 19
+PREFIX = "spark-training-"
 
 
 class Command(BaseCommand):
@@ -37,7 +41,8 @@ class Command(BaseCommand):
         if target.exists():
             return
         os.nice(PATIENCE)
-        with TemporaryDirectory(prefix="spark-training-", dir=settings.TRIBUTARY_HOME) as folder:
+        _remove_leftovers(Path(settings.TRIBUTARY_HOME))
+        with TemporaryDirectory(prefix=PREFIX, dir=settings.TRIBUTARY_HOME) as folder:
             server = SparkServer(
                 java=runtime.program,
                 folder=Path(folder) / "spark",
@@ -53,3 +58,12 @@ class Command(BaseCommand):
                 self.stderr.write(str(error))
             else:
                 self.stdout.write("Spark will start in about half the time.")
+
+
+def _remove_leftovers(home: Path) -> None:
+    """Remove the folders of trainings that were killed: none takes so long."""
+    before = time.time() - 2 * MOST_SECONDS
+    for folder in home.glob(f"{PREFIX}*"):
+        with suppress(FileNotFoundError):
+            if folder.stat().st_mtime < before:
+                remove_folder(folder)
