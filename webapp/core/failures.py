@@ -1,8 +1,9 @@
-"""What a failure of a part below means for the one who asked: the database, the disk."""
+"""What a failure of a part below means for the one who asked: the database, the disk, and what apps have added."""
 
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 
 from django.db import DataError, InterfaceError, OperationalError
 
@@ -10,6 +11,15 @@ from webapp.core.errors import AppError, BadRequest, StorageFull, Unavailable
 
 BUSY_OR_AWAY = "The database is busy or away: try again."
 FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+def register_failure(explain: Callable[[BaseException], AppError | None]) -> None:
+    """Add who explains failures of another part, and returns None for all others; call it from `AppConfig.ready`."""
+    if explain not in _registered:
+        _registered.append(explain)
+
+
+_registered: list[Callable[[BaseException], AppError | None]] = []
 
 
 def explain_failure(error: BaseException | None) -> AppError | None:
@@ -27,4 +37,4 @@ def explain_failure(error: BaseException | None) -> AppError | None:
         return StorageFull("The disk of the database is full: free some space and try again.")
     if isinstance(error, OperationalError | InterfaceError):
         return Unavailable(BUSY_OR_AWAY, code="database_unavailable")
-    return None
+    return None if error is None else next(filter(None, (explain(error) for explain in _registered)), None)

@@ -111,9 +111,30 @@ def _let_go_beside(number: int) -> None:
 
 def note_effect(object: str) -> None:
     """Note in the record of the key, if the request has one, what is done in this transaction."""
-    number = _working_on.get()
+    note_effect_of(find_record(), object)
+
+
+def find_record() -> int | None:
+    """Return the record of the key of the request that is being answered; None where it has no key."""
+    return _working_on.get()
+
+
+def note_effect_of(number: int | None, object: str) -> None:
+    """Note in a record what the request with its key has done, though its process died before it could."""
     if number is not None:
         IdempotencyRecord.objects.filter(pk=number, effect="").update(effect=object[:400])
+
+
+def register_undecided(is_undecided: Callable[[int], bool]) -> None:
+    """Add who tells whether it still has to be found out if the request of a record did what it had begun outside the database.
+
+    Call it from `AppConfig.ready`. It is asked once the process of the request is dead.
+    """
+    if is_undecided not in _undecided:
+        _undecided.append(is_undecided)
+
+
+_undecided: list[Callable[[int], bool]] = []
 
 
 @contextmanager
@@ -145,7 +166,7 @@ def _take_over(*, user_id: int, key: str, fingerprint: str) -> IdempotencyRecord
     """Return the record that a dead process left without an effect, now ours; None where there is nothing to take.
 
     Raises:
-        Conflict: the process did the work, and died before it answered.
+        Conflict: the process did the work, or may have done it, and died before it answered.
 
     """
     record = IdempotencyRecord.objects.filter(user_id=user_id, key=key, fingerprint=fingerprint, status=0).first()
@@ -156,6 +177,12 @@ def _take_over(*, user_id: int, key: str, fingerprint: str) -> IdempotencyRecord
             f"This was done already ({record.effect}), but the process that did it died before it could answer.",
             code="idempotency_done",
             object=record.effect,
+        )
+    if any(is_undecided(record.pk) for is_undecided in _undecided):
+        raise Conflict(
+            "The process of the first request with this Idempotency-Key died, and what it did is being found out: "
+            "ask again in a few seconds.",
+            code="idempotency_running",
         )
     held = IdempotencyRecord.objects.filter(pk=record.pk, status=0, holder=record.holder, effect="")
     record.holder = name_process()

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from jobs.regular_files import read_regular
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["Identity", "advance_identity", "read_identity"]
 
 _FILE = "tributary"
+_LONGEST = 200
+"""In bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +35,7 @@ class Identity:
 def read_identity(repository: Path) -> Identity | None:
     """Return what the copy says of itself; None where it says nothing that can be read."""
     try:
-        uid, generation = (repository / _FILE).read_text().split()
+        uid, generation = read_regular(repository / _FILE, at_most=_LONGEST).decode().split()
         return Identity(uid, int(generation))
     except (OSError, ValueError):
         return None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import resource
 import shutil
+import stat
 import subprocess
 import time
 import zlib
@@ -153,6 +155,18 @@ def _clean_identity(text: str, *, fallback: str) -> str:
     return cleaned or fallback
 
 
+def _check_plain(path: Path) -> None:
+    """Refuse to read what is there and no file, which may never end; what is absent is Git's matter."""
+    with suppress(FileNotFoundError):
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise OSError(errno.EINVAL, "no regular file", str(path))
+
+
+def _set_up(repo: pygit2.Repository) -> None:
+    for name, value in _CONFIG.items():
+        repo.config[name] = value
+
+
 class GitRepository:
     """A bare repository on disk."""
 
@@ -160,8 +174,9 @@ class GitRepository:
         """Open the repository at a folder."""
         self.path = path
         try:
+            _check_plain(path / "config")
             self._repo = pygit2.Repository(str(path), pygit2.enums.RepositoryOpenFlag.BARE)
-        except pygit2.GitError as error:
+        except (pygit2.GitError, OSError) as error:
             msg = f"The repository {path.name} cannot be opened."
             raise GitError(msg) from error
 
@@ -170,8 +185,7 @@ class GitRepository:
         """Make an empty bare repository whose default branch has this name."""
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         repo = pygit2.init_repository(str(path), bare=True, initial_head=branch)
-        for name, value in _CONFIG.items():
-            repo.config[name] = value
+        _set_up(repo)
         for sample in (path / "hooks").glob("*"):
             sample.unlink()
         return cls(path)
@@ -187,6 +201,17 @@ class GitRepository:
     def advance(self, *, uid: str, at_least: int) -> int:
         """Count a move in this copy, from now on one of the repository `uid`; return the number."""
         return advance_identity(self.path, uid=uid, at_least=at_least)
+
+    def list_unset(self) -> list[str]:
+        """Return the settings that guard the repository and are not what they were made."""
+        return [
+            name for name, value in _CONFIG.items() if name not in self._repo.config or self._repo.config[name] != value
+        ]
+
+    def restore_settings(self) -> None:
+        """Set what guards the repository as a new one has it."""
+        self._repo.config["core.bare"] = True
+        _set_up(self._repo)
 
     def find_damage(self) -> str:
         """Have Git look at every object; return what it complains of, or nothing."""
@@ -214,8 +239,8 @@ class GitRepository:
             name = raw.decode("utf-8", "replace")
             try:
                 heads[name.removeprefix("refs/heads/")] = str(self._repo.lookup_reference(name).resolve().target)
-            except (KeyError, pygit2.GitError, ValueError):
-                # Deleted by somebody else since it was listed, or not a name that this product could have made.
+            except (KeyError, pygit2.GitError, ValueError, OSError):
+                # Damaged, deleted by somebody else since it was listed, or not a name that this product could have made.
                 continue
         return heads
 
@@ -244,7 +269,11 @@ class GitRepository:
 
     def _look_up(self, full: str) -> pygit2.Reference:
         """Return the ref of exactly this name: libgit2 takes refs/heads//master for refs/heads/master, and Git does not."""
-        reference = self._repo.lookup_reference(full)
+        try:
+            reference = self._repo.lookup_reference(full)
+        except OSError as error:
+            msg = f"{full} of {self.path.name} cannot be read."
+            raise GitError(msg) from error
         if reference.name != full:
             raise KeyError(full)
         return reference

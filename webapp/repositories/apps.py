@@ -13,15 +13,19 @@ class RepositoriesConfig(AppConfig):
 
     def ready(self) -> None:
         """Register the sweeps, for what a crash lost and what is due again, and tell webhooks of pushes."""
+        from webapp.core.failures import register_failure
         from webapp.core.fsck import register_check
+        from webapp.core.idempotency import register_undecided
         from webapp.dispatch.stamps import Stamp, register_stamps
         from webapp.dispatch.sweeps import register_sweep
         from webapp.repositories import signals
+        from webapp.repositories.errors import explain_git_failure
         from webapp.repositories.models import BranchDeletion, Delivery, PendingMove
         from webapp.repositories.rules.webhooks import MOST_TRIES, pause_after
         from webapp.repositories.services import (
             check_repositories,
             check_repositories_part,
+            is_move_undecided,
             sweep_commits,
             sweep_deletions,
             sweep_deliveries,
@@ -41,6 +45,8 @@ class RepositoriesConfig(AppConfig):
             Stamp(PendingMove.objects.all, "at"),
             Stamp(lambda: Delivery.objects.exclude(due_at=None), "due_at", pause_after(MOST_TRIES - 1) or timedelta()),
         )
+        register_undecided(is_move_undecided)
+        register_failure(explain_git_failure)
         register_sweep(name="repository heads", every_seconds=3, run=sweep_settled_heads)
         register_sweep(name="commits", every_seconds=15, run=sweep_commits)
         register_sweep(name="orphaned commits", every_seconds=3600, run=sweep_orphaned_commits)

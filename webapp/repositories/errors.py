@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from webapp.core.errors import Conflict, InvalidInput, NotFound, StorageFull, TooLarge, Unavailable
+from webapp.core.errors import AppError, Conflict, InvalidInput, NotFound, StorageFull, TooLarge, Unavailable
 from webapp.git import errors as git
 
 if TYPE_CHECKING:
@@ -38,3 +38,14 @@ def git_refusals() -> Iterator[None]:
         raise StorageFull(str(error)) from error
     except git.GitError as error:
         raise Unavailable(str(error), code="git_failed") from error
+
+
+def explain_git_failure(error: BaseException) -> AppError | None:
+    """Return the refusal that a failure of Git amounts to, of a damaged repository above all; None for all others."""
+    if not isinstance(error, git.GitError):
+        return None
+    try:
+        with git_refusals():
+            raise error
+    except AppError as refusal:
+        return refusal

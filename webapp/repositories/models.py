@@ -219,6 +219,8 @@ class PendingMove(models.Model):
     entry = models.JSONField(default=dict)
     """verb, object, branch and detail of the audit log's entry; empty where the act that this is a step of has its own."""
     at = models.DateTimeField(default=clock.now)
+    request = models.BigIntegerField(null=True)
+    """The record of the Idempotency-Key of the request; whoever finds the move notes there that it was done."""
 
     class Meta(TypedModelMeta):
         indexes: ClassVar = [models.Index(fields=["repository", "ref"])]

@@ -15,8 +15,8 @@ import pytest
 from django.db import transaction
 from django.test import Client
 
-from tests.factories.api_document import read_document
-from tests.factories.everything import World, list_operations, make_world
+from tests.factories.api_document import PREFIX, read_document
+from tests.factories.everything import World, list_operations, list_pages, make_world
 from tests.factories.routes import list_routes, share_out
 from tests.factories.rows import list_files
 from webapp.catalog.rules.endpoints import ENDPOINTS
@@ -161,3 +161,21 @@ def test_no_spelling_leads_out_of_a_folder(world: World, canaries: Canaries, hom
 @pytest.mark.timeout(3600)
 def test_no_spelling_at_any_place_leads_out_of_a_folder(world: World, canaries: Canaries, home: Path) -> None:
     check(world, canaries, home, shares=1)
+
+
+def test_a_number_beyond_all_numbers_names_nothing(world: World) -> None:
+    """One at a time, where all else that the address names is there: each is looked up by itself."""
+    client = Client(raise_request_exception=False)
+    client.force_login(world.users["admin"])
+    header = world.bearer("admin", "")
+    wrong = []
+    for method, path in [*list_operations(), *(("GET", page) for page in list_pages())]:
+        for name in re.findall(r"\{(\w+)\}", path):
+            if not isinstance(world.values.get(name), int):
+                continue
+            address = world.address(path.replace(f"{{{name}}}", "9" * 30))
+            headers = header if path.startswith(PREFIX) else {}
+            status = client.generic(method, address, headers=headers).status_code
+            if status < 400 or status >= 500:
+                wrong.append(f"{method} {address}: {status}")
+    assert wrong == []

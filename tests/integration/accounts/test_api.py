@@ -267,6 +267,20 @@ class TestIdempotencyKey:
         assert busy.json()["code"] == "idempotency_running"
         assert answer.status_code == 201
 
+    def test_key_of_a_process_that_died_in_an_act_outside_the_database_is_busy_until_that_is_found_out(
+        self, admin: User, api_client: ClientFactory, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        client = self.a_client_whose_first_request_died(admin, api_client, effect="")
+        undecided = {IdempotencyRecord.objects.get().pk}
+        monkeypatch.setattr("webapp.core.idempotency._undecided", [undecided.__contains__])
+
+        busy = client.post("/api/v1/users", self.body, format="json", HTTP_IDEMPOTENCY_KEY="k1")
+        undecided.clear()
+        answer = client.post("/api/v1/users", self.body, format="json", HTTP_IDEMPOTENCY_KEY="k1")
+
+        assert (busy.status_code, busy.json()["code"]) == (409, "idempotency_running")
+        assert answer.status_code == 201
+
     def test_key_of_a_process_that_lives_is_busy(self, admin: User, api_client: ClientFactory) -> None:
         client = self.a_client_whose_first_request_died(admin, api_client, effect="", holder=name_process())
 

@@ -317,6 +317,27 @@ def test_a_damaged_git_object_is_named(repository: Repository) -> None:
     assert (code, about) == ("repository_damaged", "shopcode")
 
 
+@pytest.mark.parametrize(("name", "code"), [("config", "repository_missing"), ("tributary", "copy_refused")])
+def test_a_pipe_in_place_of_a_file_of_a_repository_keeps_nobody_waiting(
+    repository: Repository, name: str, code: str
+) -> None:
+    file = repository.path / name
+    file.unlink()
+    os.mkfifo(file)
+    assert find("repositories") == [(code, "shopcode")]
+
+
+@pytest.mark.damage("settings_lost")
+@pytest.mark.parametrize("damage", ["", "[core]\n\tbare = true\n\thooksPath = /tmp\n", None])
+def test_settings_of_git_that_are_lost_are_set_again(repository: Repository, damage: str | None) -> None:
+    config = repository.path / "config"
+    settings_ = config.read_text()
+    config.unlink() if damage is None else config.write_text(damage)
+    assert find("repositories") == [("settings_lost", "shopcode")]
+    assert repair("repositories")["clean"]
+    assert set(settings_.split()) - set(config.read_text().split()) <= {"repositoryformatversion", "filemode", "0"}
+
+
 @pytest.mark.damage("ref_locked")
 def test_a_lock_of_a_dead_writer_is_removed(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(locks, "UNCHANGED_SECONDS", 0.0)

@@ -16,6 +16,8 @@ from django.db import connection, connections
 from tests.factories import repositories as make
 from webapp.accounts.models import AuditEntry
 from webapp.core import clock
+from webapp.core.idempotency import _noting_effects
+from webapp.core.models import IdempotencyRecord
 from webapp.core.principals import Principal
 from webapp.git.repository import GitRepository
 from webapp.git.values import Change, RefUpdate
@@ -188,6 +190,16 @@ def push_tag(repository: Repository, by: Principal) -> None:
 ACTS = (commit, commit_to_new, merge, revert, create, delete, push_commit, push_branch, push_deletion, push_tag)
 
 
+POSTED = (commit, commit_to_new, create)
+"""Those that come with an Idempotency-Key."""
+
+
+def act_for(record: IdempotencyRecord, act: Act, repository: Repository, by: Principal) -> None:
+    """Do what a request with an Idempotency-Key asks for."""
+    with _noting_effects(record):
+        act(repository, by)
+
+
 def read_refs(repository: Repository) -> dict[str, str]:
     git = repository.git
     return {**git.list_heads(), **{tag: git.find_ref(f"refs/tags/{tag}") or "" for tag in git.list_tags()}}
@@ -217,7 +229,8 @@ def test_who_is_killed_at_any_step_has_one_entry_for_what_moved(repository: Repo
     while not is_alive and number < MOST_STEPS:
         number += 1
         before = AuditEntry.objects.count()
-        is_alive = not is_killed(lambda: act(repository, writer), number)
+        record = IdempotencyRecord.objects.create(user_id=writer.user_id, key=f"{number}")
+        is_alive = not is_killed(lambda: act_for(record, act, repository, writer), number)
         sweep_late()
         entries = list(AuditEntry.objects.order_by("pk").values_list("actor", "verb")[before:])
         acts = [(actor, verb) for actor, verb in entries if verb in VERBS]
@@ -225,6 +238,8 @@ def test_who_is_killed_at_any_step_has_one_entry_for_what_moved(repository: Repo
         assert [actor for actor, _ in acts] == ["olek"] * has_moved, f"step {number}: {acts}"
         assert dict(repository.branches.values_list("name", "announced_head")).items() <= read_refs(repository).items()
         assert not PendingMove.objects.exists(), f"step {number}"
+        record.refresh_from_db()
+        assert act not in POSTED or bool(record.effect) == has_moved, f"step {number}: {record.effect}"
         assert not BranchDeletion.objects.exists(), f"step {number}"
         moved, unmoved = moved + (has_moved and not is_alive), unmoved + (not has_moved)
         # Else the next process would find its row, and have fewer steps than this one.
@@ -266,6 +281,30 @@ def test_a_move_that_was_cut_off_is_its_movers_even_behind_somebody_elses(reposi
     sweep_late()
     assert AuditEntry.objects.filter(verb="commit_files").count() == 2
     assert set(HeadMove.objects.filter(branch="work").values_list("by__username", flat=True)) >= {"mira", "olek"}
+
+
+def test_a_key_whose_commit_was_cut_off_is_used_up_once_it_is_found_and_free_where_it_never_came(
+    repository: Repository,
+) -> None:
+    olek = make.a_member(repository, "writer", "olek")
+    record = IdempotencyRecord.objects.create(user_id=olek.user_id, key="k")
+    with (
+        mock.patch.object(GitRepository, "move_branch", side_effect=KeyboardInterrupt),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        act_for(record, commit, repository, olek)
+    assert PendingMove.objects.get().request == record.pk
+    assert not services.is_move_undecided(record.pk)
+    assert not PendingMove.objects.exists()
+    with (
+        mock.patch("webapp.repositories.services.commits.announce", side_effect=KeyboardInterrupt),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        act_for(record, commit, repository, olek)
+    assert services.is_move_undecided(record.pk)
+    sweep_late()
+    record.refresh_from_db()
+    assert (services.is_move_undecided(record.pk), record.effect) == (False, "cut")
 
 
 def test_a_move_that_git_refused_is_nobodys(repository: Repository) -> None:

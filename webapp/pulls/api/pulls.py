@@ -252,7 +252,7 @@ class PullDatasetEndpoint(PullEndpoint):
 
         """
         rows_ = queries.list_dataset_rows(self.principal, self.find(repo, number))
-        row = rows_.filter(dataset_id=dataset_id).first()
+        row = rows_.filter(dataset__pk=dataset_id).first()
         if row is None:
             raise NotFound(f"Pull request #{number} of {repo} has no dataset {dataset_id}.")
         return row

@@ -57,7 +57,7 @@ from webapp.repositories.services.edits import (
     write_drafts,
 )
 from webapp.repositories.services.locks import sweep_leftovers, sweep_locks
-from webapp.repositories.services.moves import sweep_moves
+from webapp.repositories.services.moves import is_move_undecided, sweep_moves
 from webapp.repositories.services.protections import remove_protection, set_protection
 from webapp.repositories.services.pushes import PushRules, announce_pushed, check_push
 from webapp.repositories.services.quotas import find_push_room
@@ -107,6 +107,7 @@ __all__ = [
     "deliver",
     "find_push_room",
     "is_changed",
+    "is_move_undecided",
     "land_merge",
     "merge_into_branch",
     "prepare_merge",

@@ -53,6 +53,14 @@ def _check_repository(repository: Repository) -> Iterator[Finding]:
             way_out="The sweeper removes locks of dead writers within seconds: look whether it runs.",
             repair=git.remove_stale_locks,
         )
+    if unset := git.list_unset():
+        yield Finding(
+            code="settings_lost",
+            object=repository.name,
+            problem=f"Git is not told what guards the repository: {', '.join(unset)}.",
+            way_out="Set it again.",
+            repair=git.restore_settings,
+        )
     yield from _check_objects(repository, git)
     yield from _check_branches(repository, git)
 

@@ -10,6 +10,7 @@ from django.db import transaction
 from webapp.accounts import queries as accounts
 from webapp.accounts.services import record_audit
 from webapp.core import clock
+from webapp.core.idempotency import find_record, note_effect_of
 from webapp.git.errors import GitError
 from webapp.git.http_backend import PUSH_SECONDS
 from webapp.repositories.models import HeadMove, PendingMove, Repository
@@ -59,7 +60,13 @@ def intend_move(
         if ref.startswith(HEADS):
             record_move(repository=repository, branch=ref.removeprefix(HEADS), before=before, after=after, by=by)
         return PendingMove.objects.create(
-            repository=repository, ref=ref, before=before, after=after, by_id=by.user_id, entry=entry
+            repository=repository,
+            ref=ref,
+            before=before,
+            after=after,
+            by_id=by.user_id,
+            entry=entry,
+            request=find_record(),
         )
 
 
@@ -73,6 +80,23 @@ def settle_move(move: PendingMove, *, by: Principal | None = None) -> None:
     if not PendingMove.objects.filter(pk=move.pk).delete()[0] or not move.entry:
         return
     record_audit(by=by or accounts.principal_for_user(move.by), **move.entry)
+    note_effect_of(move.request, move.entry["object"])
+
+
+def is_move_undecided(request: int) -> bool:
+    """Return whether a ref may have moved for a request whose process is dead: the sweep finds out within seconds.
+
+    A move that did not happen is forgotten, since it will not any more.
+    """
+    for move in PendingMove.objects.filter(request=request).select_related("repository"):
+        try:
+            git = move.repository.git
+            if (git.find_ref(move.ref) or "") == move.after or _is_unannounced(move, git):
+                return True
+        except GitError:
+            return True  # a damaged copy
+        move.delete()
+    return False
 
 
 def settle_moves(*, repository: Repository, branch: str, announced: str, head: str, by: Principal | None) -> None:
