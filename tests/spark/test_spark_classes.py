@@ -36,10 +36,31 @@ def test_next_server_loads_its_classes_from_the_archive(tmp_path: Path) -> None:
         secrets=tmp_path,
         archive=archive,
     )
+    loaded, shared = count_classes(server, tmp_path / "log")
+    assert shared > loaded / 2 > 100
+
+    damage(archive)
+    try:
+        loaded, shared = count_classes(server, tmp_path / "log")
+    finally:
+        archive.unlink()
+    assert (loaded > 100, shared) == (True, 0), "it starts without the archive"
+
+
+def damage(archive: Path) -> None:
+    """Change bytes all over a file."""
+    with archive.open("r+b") as file:
+        size = file.seek(0, os.SEEK_END)
+        for place in range(size // 40, size - 4096, size // 40):
+            file.seek(place)
+            file.write(os.urandom(4096))
+
+
+def count_classes(server: SparkServer, log: Path) -> tuple[int, int]:
+    """Start a server; return how many classes of Spark it has loaded, and how many of them from an archive."""
     server.prepare()
     command = server.command
     command.insert(command.index("--") + 2, "-Xlog:class+load:stdout")
-    log = tmp_path / "log"
     with log.open("wb") as output:
         process = subprocess.Popen(
             command, env={"PATH": os.environ["PATH"]} | server.environment, stdout=output, stderr=output
@@ -50,5 +71,4 @@ def test_next_server_loads_its_classes_from_the_archive(tmp_path: Path) -> None:
         process.terminate()
         process.wait(timeout=60)
     loaded = [line for line in log.read_text().splitlines() if " source: " in line and "org.apache.spark." in line]
-    shared = [line for line in loaded if line.endswith("shared objects file (top)")]
-    assert len(shared) > len(loaded) / 2 > 100
+    return len(loaded), sum(line.endswith("shared objects file (top)") for line in loaded)

@@ -206,7 +206,8 @@ class SparkServer:
             f"-Dlog4j2.configurationFile={self._logging}",
             # The sandboxed user has no entry in the password file, so no home to find there.
             f"-Duser.home={self.own}",
-            *([f"-XX:SharedArchiveFile={self.archive}"] if self.archive else []),
+            # Of a damaged one Java takes nothing; unchecked it would load broken classes, and not start again and again.
+            *([f"-XX:SharedArchiveFile={self.archive}", "-XX:+VerifySharedSpaces"] if self.archive else []),
             *([f"-XX:ArchiveClassesAtExit={self.archive_at_exit}"] if self.archive_at_exit else []),
             "--add-modules=ALL-DEFAULT",
             *(f"--add-opens={package}=ALL-UNNAMED" for package in OPENED_PACKAGES),

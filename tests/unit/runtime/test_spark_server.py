@@ -40,6 +40,7 @@ def test_an_archive_is_shown_to_the_server_but_not_writable(server: SparkServer,
     command = replace(server, archive=archive).command
     assert command[command.index(str(archive.parent)) - 1] == "--readonly"
     assert f"-XX:SharedArchiveFile={archive}" in command
+    assert "-XX:+VerifySharedSpaces" in command, "else a server with a damaged one would not start, for ever"
     assert not [word for word in server.command if "SharedArchive" in word]
 
 
