@@ -226,6 +226,34 @@ class UploadManifest:
 
 
 @dataclass(frozen=True)
+class KeptFile:
+    """The file of an earlier upload, to be read as it was read then."""
+
+    file: str
+    sha256: str
+    format: Literal["csv", "jsonl", "parquet"]
+    mode: Literal["snapshot", "append"]
+    delimiter: str = ""
+    has_header: bool = True
+    types: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class LoadManifest:
+    """Files of earlier uploads to be read into one table on the staging branch, one after the other."""
+
+    job_id: str
+    files: tuple[KeptFile, ...]
+    path: str
+    table: str
+    catalog_uri: str
+    token: str
+    branch: str
+    build_branch: str
+    result_path: str
+
+
+@dataclass(frozen=True)
 class JobError:
     """Why a job failed: one sentence, and where in the repository's code when it came from there."""
 

@@ -15,7 +15,7 @@ One connection (SOCK_STREAM) is one request. Lines of JSON, each ended by a newl
    descriptor, sent with the first, becomes descriptor 3 of the job: a socket to its caller (see jobs/channel.py). ::
 
      {"op": "run",                           # may be left out when "entrypoint" is there
-      "entrypoint": "publish"|"run"|"upload"|"diff"|"changelog"|"blame"|"query"|"read"|"artifact"|"interrupt"
+      "entrypoint": "publish"|"run"|"upload"|"load"|"diff"|"changelog"|"blame"|"query"|"read"|"artifact"|"interrupt"
                     |"sample"|"preview"|"describe",
       "manifest": "/abs/path/manifest.json", # passed to jobs.entrypoints.<entrypoint>.main(path) -> exit code
       "cwd": "/abs/path",                    # must be visible inside; default "/"
@@ -75,7 +75,7 @@ from jobs.protocol import VERSION
 
 ENTRYPOINTS = frozenset(
     {
-        "publish", "run", "upload", "diff", "changelog", "blame", "query", "read", "artifact", "interrupt",
+        "publish", "run", "upload", "load", "diff", "changelog", "blame", "query", "read", "artifact", "interrupt",
         "sample", "preview", "describe",
     }
 )  # fmt: skip
@@ -93,6 +93,7 @@ PRELOADED = (
     "jobs.entrypoints.publish",
     "jobs.entrypoints.run",
     "jobs.entrypoints.upload",
+    "jobs.entrypoints.load",
     "jobs.entrypoints.diff",
     "jobs.entrypoints.blame",
     "jobs.entrypoints.changelog",

@@ -14,17 +14,28 @@ import pyarrow as pa
 import requests
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, RESTError
 from pyiceberg.schema import Schema
+from pyiceberg.table import Table
 
 from jobs.engine.plan.counts import count_rows
 from jobs.engine.read.catalog import open_catalog
 from jobs.engine.read.files import CsvFormat, FileError, OpenedFile, read_csv, read_json_lines, read_parquet
 from jobs.engine.write.schemas import SchemaError
-from jobs.engine.write.writer import write_table
+from jobs.engine.write.writer import Written, write_table
 from jobs.entrypoints.address_space import leave_room
-from jobs.protocol import JobError, JobResult, OutputResult, Progress, UploadManifest, read_message, write_message
+from jobs.protocol import (
+    JobError,
+    JobResult,
+    KeptFile,
+    OutputResult,
+    Progress,
+    UploadManifest,
+    read_message,
+    write_message,
+)
 from jobs.transforms.context import say
 
 FAILED = 1
+APPEND = "append"
 ROOM_BYTES = 2 * 1024**3
 """For DuckDB's gigabyte, and for what is decoded and written."""
 
@@ -32,9 +43,14 @@ ROOM_BYTES = 2 * 1024**3
 def main(manifest_path: str) -> int:
     """Read an UploadManifest, load the file, write the JobResult. 0 when it is ok."""
     manifest = read_message(UploadManifest, manifest_path)
+    return answer(manifest.result_path, lambda: upload(manifest))
+
+
+def answer(result_path: str, load: Callable[[], JobResult]) -> int:
+    """Load, and write the JobResult, also where that fails. 0 when it is ok."""
     leave_room(ROOM_BYTES)
     try:
-        result = upload(manifest)
+        result = load()
     except FileError as error:
         result = _failed(str(error), code=error.code, line=error.line)
     except SchemaError as error:
@@ -45,7 +61,7 @@ def main(manifest_path: str) -> int:
         result = _failed("the file needs more memory than an upload may use", code="memory")
     except (pa.ArrowException, OSError) as error:
         result = _explain(error)
-    write_message(manifest.result_path, result)
+    write_message(result_path, result)
     return 0 if result.status == "ok" else FAILED
 
 
@@ -60,32 +76,37 @@ def upload(manifest: UploadManifest) -> JobResult:
     """Load the file as one snapshot on the staging branch."""
     catalog = open_catalog(uri=manifest.catalog_uri, token=manifest.token, branch=manifest.branch)
     table = catalog.load_table(manifest.table)
-    is_append = manifest.mode == "append"
-    schema = table.schema() if is_append else Schema()
-    form = CsvFormat(manifest.delimiter, manifest.has_header, manifest.types)
-    readers: dict[str, Callable[[Path, Schema], OpenedFile]] = {
-        "csv": partial(read_csv, form=form),
-        "jsonl": partial(read_json_lines, types=manifest.types),
-        "parquet": partial(read_parquet, types=manifest.types),
-    }
-    source = readers[manifest.format](Path(manifest.file), schema)
-    with source:
-        say(f"read {source.rows:,} rows, {len(source.schema.names)} columns: {_columns(source.schema)}")
-        batches = _watch(source.batches(), manifest, source.rows)
-        written = write_table(table, source.schema, batches, is_append=is_append, job_id=manifest.job_id)
+    written = load_file(table, manifest, job_id=manifest.job_id, result_path=manifest.result_path)
     say(f"wrote {written.rows:,} rows to {manifest.path} on the staging branch")
     output = OutputResult(
         rows=count_rows(table),
         snapshot_id=written.snapshot_id,
         added_rows=written.rows,
-        mode="append" if is_append else "replace",
+        mode="append" if manifest.mode == APPEND else "replace",
     )
     return JobResult("ok", outputs={manifest.path: output})
 
 
-def _watch(batches: Iterator[pa.RecordBatch], manifest: UploadManifest, total: int) -> Iterator[pa.RecordBatch]:
+def load_file(table: Table, staged: UploadManifest | KeptFile, *, job_id: str, result_path: str) -> Written:
+    """Read one file into a table as one snapshot."""
+    is_append = staged.mode == APPEND
+    schema = table.schema() if is_append else Schema()
+    form = CsvFormat(staged.delimiter, staged.has_header, staged.types)
+    readers: dict[str, Callable[[Path, Schema], OpenedFile]] = {
+        "csv": partial(read_csv, form=form),
+        "jsonl": partial(read_json_lines, types=staged.types),
+        "parquet": partial(read_parquet, types=staged.types),
+    }
+    source = readers[staged.format](Path(staged.file), schema)
+    with source:
+        say(f"read {source.rows:,} rows, {len(source.schema.names)} columns: {_columns(source.schema)}")
+        batches = _watch(source.batches(), result_path, source.rows)
+        return write_table(table, source.schema, batches, is_append=is_append, job_id=job_id)
+
+
+def _watch(batches: Iterator[pa.RecordBatch], result_path: str, total: int) -> Iterator[pa.RecordBatch]:
     done = reported = 0
-    path = Path(manifest.result_path).with_name(Progress.FILE)
+    path = Path(result_path).with_name(Progress.FILE)
     for batch in batches:
         yield batch
         done += batch.num_rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,8 +11,12 @@ from jobs.protocol import InputSpec, JobSpec, OutputSpec
 from tests.factories import datasets, repositories
 from webapp.accounts.models import User
 from webapp.builds import services
-from webapp.builds.models import Build
+from webapp.builds.models import UPLOAD, Build, Job, JobOutput, KeptUpload
+from webapp.builds.rules.states import BuildState, JobState
+from webapp.builds.runner import paths
 from webapp.builds.services import publication
+from webapp.core import clock
+from webapp.datasets.models import Transaction
 from webapp.repositories import queries as repository_queries
 from webapp.repositories import services as repository_services
 from webapp.repositories.rules.states import PublicationState
@@ -69,6 +74,30 @@ def a_world(name: str = "shop", *, raw: Sequence[str] = ("raw",)) -> World:
         dataset = datasets.a_dataset(f"/{name}/{each}", by=world.user)
         datasets.write(datasets.a_client(world.user), dataset, rows=3, total=3)
     return world
+
+
+def an_upload(
+    path: str, *, branch: str, by: User, mode: str = "append", content: bytes = b"id\n1\n", is_kept: bool = True
+) -> Job:
+    """Make the rows of an upload that is over, with the file that was kept of it."""
+    dataset = datasets.a_dataset(path, by=by)
+    datasets.write(datasets.a_client(by, branch), dataset)
+    build = Build.objects.create(
+        kind=UPLOAD, branch=branch, chain=[branch], targets=[path], by=by, state=BuildState.COMPLETED
+    )
+    upload = {"file": "", "format": "csv", "mode": mode, "transaction": None}
+    ended = {"state": JobState.COMPLETED, "finished_at": clock.now()}
+    job = Job.objects.create(build=build, number=1, kind=UPLOAD, file="rows.csv", upload=upload, **ended)
+    written = Transaction.objects.filter(dataset=dataset, branch_name=branch).latest("number")
+    Transaction.objects.filter(pk=written.pk).update(job_id=job.pk, build_id=build.pk)
+    JobOutput.objects.create(
+        job=job, name="file", path=path, dataset=dataset, transaction=written, summary={"added_rows": 1}
+    )
+    if is_kept:
+        paths.kept_folder().mkdir(parents=True, exist_ok=True)
+        paths.kept_path(job.pk).write_bytes(content)
+        KeptUpload.objects.create(job=job, sha256=hashlib.sha256(content).hexdigest(), bytes=len(content))
+    return job
 
 
 def a_jobspec(name: str, *, inputs: Sequence[str] = (), outputs: Sequence[str] = (), digest: str = "d1") -> JobSpec:

@@ -72,6 +72,7 @@ BODIES: dict[str, Any] = {
     f"PATCH {PULL}/pending-comments/{{pending_id}}": {"body": "c"},
     f"POST {PULL}/reviews": {"verdict": "comment", "body": "b"},
     f"POST {PULL}/datasets/{{dataset_id}}/verdict": {"verdict": "accepted"},
+    f"POST {PULL}/uploads": {"dataset": "/shop/raw", "load": True},
     f"POST {PULL}/checks": {"name": CHECK},
     f"POST {DATASET}/upload": Upload(file=SimpleUploadedFile("rows.csv", b"id\n1\n")),
 }

@@ -11,6 +11,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import resolve
 
+from tests.factories import build_rows
 from tests.factories.everything import CHECK, World, add_check, list_pages
 from webapp.accounts.models import Token, User
 from webapp.accounts.queries import principal_for_user
@@ -207,6 +208,8 @@ def list_pull_forms(world: World) -> Iterator[Form]:
     yield Form(f"{here}/viewed", {**seen, "viewed": "1"}, "mark_viewed", pull)
     yield Form(f"{here}/viewed", seen, "unmark_viewed", pull)
     yield Form(f"{here}/review", {"verdict": "comment", "body": "Good."}, "review_pull", pull)
+    load_file(world)
+    yield Form(f"{here}/load", {"dataset": "/shop/loaded", "load": "1"}, "choose_load", pull)
     yield Form(f"{here}/checks/rerun", {"name": CHECK}, "rerun_check", pull, prepare=give_check)
     yield Form(f"{here}/edit", {"title": "Better"}, "update_pull", pull)
     yield Form(f"{here}/close", {}, "close_pull", pull)
@@ -225,6 +228,13 @@ def list_pull_forms(world: World) -> Iterator[Form]:
     yield Form(f"/r/shop/pulls/{number + 1}/revert", {}, "revert_pull", f"shop#{number + 1}")
     yield Form(f"/r/shop/pulls/{number + 1}/delete-branch", {}, "delete_branch", "shop")
     yield Form(f"/r/shop/pulls/{number + 1}/restore-branch", {}, "restore_branch", "shop")
+
+
+def load_file(world: World) -> None:
+    """Load a file on the branch of the pull request, before anybody looks at the entries."""
+    pull = PullRequest.objects.get(repository__name="shop", number=world.values["number"])
+    build_rows.an_upload("/shop/loaded", branch=pull.source, by=world.users["admin"])
+    refresh_pull(pull=pull)
 
 
 def give_check() -> dict[str, Any]:

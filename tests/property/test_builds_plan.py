@@ -2,12 +2,14 @@
 
 import json
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.property.strategies_builds import World, carry_out, worlds
+from webapp.builds.rules.loads import Load, LoadedFile
 from webapp.builds.rules.plan import list_involved_paths, make_plan
 from webapp.builds.rules.values import BuildPlan, DatasetState, Request
 from webapp.core.errors import InvalidInput
@@ -150,6 +152,35 @@ def test_plan_looks_only_at_the_paths_it_names(world: World) -> None:
     involved = list_involved_paths(specs=world.specs, request=world.request)
     seen = {path: state for path, state in world.datasets.items() if path in involved}
     assert make_plan(specs=world.specs, request=world.request, datasets=seen) == plan
+
+
+@given(worlds(), st.data())
+def test_what_reads_a_loaded_dataset_waits_for_the_load_and_none_is_loaded_twice(
+    world: World, data: st.DataObject
+) -> None:
+    plan_world(world)
+    path = data.draw(st.sampled_from([path for path in world.datasets if path.startswith("/s/source")]))
+    load = Load(path, "merge", (LoadedFile("job", "new.csv", "digest", "csv", "append"),))
+    request = replace(world.request, loads=(load,))
+    plan = make_plan(specs=world.specs, request=request, datasets=world.datasets)
+    first, *made = plan.jobs
+    assert (first.is_load, first.is_fresh, first.outputs[0].path) == (True, False, path)
+    assert path in plan.written_paths
+    assert path in list_involved_paths(specs=world.specs, request=request)
+    for job in made:
+        assert {each.from_job for each in job.inputs if each.path == path} <= {1}
+        assert not job.is_fresh or 1 not in job.after
+    assert BuildPlan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
+    assert "loads new.csv" in plan.explain()
+    after = carry_out(plan, world.datasets)
+    again = replace(request, loaded=frozenset({load.digest}))
+    second = make_plan(specs=world.specs, request=again, datasets=after)
+    assert path not in second.written_paths
+    made_paths = {output.path for job in second.jobs[1:] for output in job.outputs}
+    with pytest.raises(InvalidInput) as caught:
+        lost = replace(request, loads=(replace(load, path=min(made_paths)),))
+        make_plan(specs=world.specs, request=lost, datasets=world.datasets)
+    assert caught.value.code == "loaded_and_made"
 
 
 @given(worlds(), st.data())

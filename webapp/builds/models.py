@@ -137,6 +137,8 @@ class Build(models.Model):
     """Outputs that run even when fresh: what a retried forced build had not finished."""
     pins = models.JSONField(default=dict)
     """Input path → transaction to read instead of the newest one."""
+    loads = models.JSONField(default=list, db_default=[])
+    """Uploads of other branches that are repeated here before anything is made (`rules.loads`)."""
     repository = models.ForeignKey(
         "repositories.Repository",
         null=True,
@@ -237,7 +239,7 @@ class Job(models.Model):
     digest = models.CharField(max_length=128, blank=True)
     is_incremental = models.BooleanField(default=False)
     upload = models.JSONField(null=True)
-    """Of an upload: the staged file, its format and mode."""
+    """Of an upload: the staged file, its format and mode; of one that a build repeats, the kept `files`."""
     state = StateField(max_length=15, default=JobState.WAITING)
     skipped = models.BooleanField(default=False)
     why = models.CharField(max_length=500, blank=True)
@@ -290,6 +292,18 @@ class Job(models.Model):
     def staging_branch(self) -> str:
         """The table branch that it writes and nobody reads."""
         return f"_job/{self.pk}"
+
+
+class KeptUpload(models.Model):
+    """The file of an upload on a branch, kept in the home while a merge may repeat it."""
+
+    job = models.OneToOneField(Job, on_delete=models.CASCADE, related_name="kept", db_constraint=False)
+    """The upload's; the file has its name."""
+    sha256 = models.CharField(max_length=64)
+    bytes = models.BigIntegerField()
+
+    def __str__(self) -> str:
+        return f"file of job {self.job_id}"
 
 
 class JobInput(models.Model):

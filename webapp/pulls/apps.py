@@ -11,13 +11,14 @@ class PullsConfig(AppConfig):
 
     def ready(self) -> None:
         """Connect the receivers, the sweeps and the checks."""
+        from webapp.builds.services import register_keeper as keep_uploads
         from webapp.builds.signals import build_finished, build_retried
         from webapp.comparisons.services.comparisons import register_keeper
         from webapp.core.fsck import register_check
         from webapp.datasets.signals import transaction_committed
         from webapp.dispatch.stamps import register_stamps
         from webapp.dispatch.sweeps import register_sweep
-        from webapp.pulls.services import attaching, checking, checks, merging, pulls, queueing, receivers, sides
+        from webapp.pulls.services import attaching, checking, checks, loads, merging, pulls, queueing, receivers, sides
         from webapp.pulls.signals import event_recorded, standing_moved
         from webapp.repositories import signals
         from webapp.sql.services import register_keeper as keep_queries
@@ -35,6 +36,7 @@ class PullsConfig(AppConfig):
         register_stamps(merging.STAMP, queueing.STAMP)
         register_keeper(attaching.list_shown)
         register_keeper(attaching.list_named)
+        keep_uploads(loads.list_needed_uploads)
         keep_queries(checks.list_shown_queries)
         register_sweep(name="merges", every_seconds=5, run=merging.sweep_merges)
         register_sweep(name="merge queues", every_seconds=10, run=queueing.sweep_queues)

@@ -75,6 +75,15 @@ class VerdictForm(forms.Form):
     expected_transaction = forms.CharField(required=False)
 
 
+class LoadForm(forms.Form):
+    """Whether merging loads the files of a dataset, with what somebody looked at."""
+
+    dataset = forms.CharField()
+    load = forms.BooleanField(required=False)
+    expected_transaction = forms.CharField(required=False)
+    expected_target = forms.CharField(required=False)
+
+
 class UpdateForm(forms.Form):
     """Which head somebody looked at who brings a branch up to date."""
 

@@ -111,6 +111,8 @@ class PullDataset(models.Model):
     """Whether there is something to build where it is modified or new: not what was loaded over unchanged code."""
     current = models.BooleanField(default=False)
     """Whether the branch's data was made by the branch's published code."""
+    loads_onto = models.CharField(max_length=50, null=True)  # noqa: DJ001 NULL leaves on the source what was loaded there
+    """The target's transaction on which merging loads the files of the source again; empty where it had none."""
 
     class Meta(TypedModelMeta):
         constraints: ClassVar = [models.UniqueConstraint(fields=["pull", "path"], name="pull_dataset_once")]
@@ -466,6 +468,8 @@ class Merge(models.Model):
     landed_commit = commit_key("merge_commit")
     targets = models.JSONField(default=list)
     """Dataset paths to rebuild."""
+    loads = models.JSONField(default=list, db_default=[])
+    """Uploads of the source that the build repeats (`webapp.builds.rules.loads`)."""
     reviewed = models.JSONField(default=dict)
     """Dataset path → branch-side transaction that was reviewed."""
     build = models.ForeignKey("builds.Build", null=True, on_delete=models.SET_NULL, related_name="+")
@@ -532,6 +536,8 @@ class QueuedMerge(models.Model):
     tested_commit = commit_key("tested_sha")
     targets = models.JSONField(default=list)
     """Dataset paths that its test builds."""
+    loads = models.JSONField(default=list, db_default=[])
+    """Uploads of the source that its test repeats."""
     build = models.ForeignKey(
         "builds.Build", null=True, on_delete=models.SET_NULL, related_name="+", db_constraint=False
     )

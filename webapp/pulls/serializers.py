@@ -10,6 +10,7 @@ from django.urls import reverse
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from webapp.builds.rules.loads import Load
 from webapp.builds.rules.states import BuildState
 from webapp.builds.serializers import BuildSerializer
 from webapp.comparisons.serializers.described import (
@@ -131,6 +132,19 @@ class NewDatasetVerdictSerializer(NullIsAbsent):
     reason = Text(required=False, allow_blank=True, trim_whitespace=False, help_text="of a rejection")
     expected_transaction = Text(
         required=False, allow_blank=True, help_text="of the source, that was looked at: 409 if there is another one now"
+    )
+
+
+class NewLoadSerializer(ExactBody):
+    """Body of POST …/uploads: whether merging loads the files of a dataset on the target."""
+
+    dataset = Text(trim_whitespace=False, help_text="its path")
+    load = Flag()
+    expected_transaction = Text(
+        required=False, allow_blank=True, help_text="of the source, that was looked at: 409 if there is another one now"
+    )
+    expected_target = Text(
+        required=False, allow_blank=True, help_text="of the target, that was looked at: 409 if there is another one now"
     )
 
 
@@ -335,6 +349,15 @@ class OutcomeSerializer(NounSerializer):
     updated = serializers.IntegerField(required=False)
 
 
+class MergeLoadSerializer(NounSerializer):
+    """A dataset into which the build of a merge loads files."""
+
+    path = serializers.CharField()
+    files = serializers.ListField(
+        source="names", child=serializers.CharField(), help_text="their names, in the order in which they are loaded"
+    )
+
+
 class MergeSerializer(NounSerializer):
     """A merge with its rebuild and what became of it."""
 
@@ -343,10 +366,18 @@ class MergeSerializer(NounSerializer):
     method = serializers.ChoiceField(choices=words(states.METHOD_CHOICES))
     rebuild = serializers.ChoiceField(choices=words(states.REBUILD_CHOICES))
     targets = serializers.ListField(child=serializers.CharField())
+    loads = serializers.SerializerMethodField(
+        help_text="what was loaded on the source, and is loaded on the target again"
+    )
     bypassed = BlockerSerializer(many=True, help_text="what was passed over")
     build = BuildStateSerializer(allow_null=True)
     outcome = serializers.SerializerMethodField(help_text="by dataset path")
     merged_by = serializers.CharField(source="merged_by.username")
+
+    @extend_schema_field(MergeLoadSerializer(many=True))
+    def get_loads(self, merge: Merge) -> Any:
+        """Write what its build loads."""
+        return MergeLoadSerializer([Load.from_json(load) for load in merge.loads], many=True).data
 
     @extend_schema_field(serializers.DictField(child=OutcomeSerializer()))
     def get_outcome(self, merge: Merge) -> dict[str, Any]:
@@ -715,6 +746,36 @@ class PullDatasetSerializer(ShownComparisonSerializer):
     def to_representation(self, instance: PullDataset) -> dict[str, Any]:
         """Write it by the comparison that was asked for, else by its default one."""
         return super().to_representation(show_dataset(instance, self.context.get("compared", "")))
+
+
+class UploadSerializer(NounSerializer):
+    """One upload whose rows the source shows."""
+
+    file = serializers.CharField(source="name", help_text="what its sender calls it")
+    mode = serializers.ChoiceField(choices=["snapshot", "append"])
+    rows = serializers.IntegerField(help_text="that it brought")
+    by = serializers.CharField()
+    at = serializers.DateTimeField(allow_null=True)
+
+
+class LoadedDatasetSerializer(NounSerializer):
+    """A dataset that was loaded on the source, and whether merging loads its files on the target."""
+
+    id = serializers.IntegerField(source="row.dataset_id")
+    path = serializers.CharField(source="row.path")
+    uploads = UploadSerializer(source="uploads.uploads", many=True, help_text="the oldest first")
+    load = serializers.BooleanField(source="is_chosen", help_text="whether merging loads them")
+    problem = TextOrNull(help_text="why they cannot be loaded again, in words that go on from the path")
+    transaction = TextOrNull(source="row.after_id", help_text="of the source; send it as expected_transaction")
+    target_transaction = serializers.CharField(
+        help_text="of the target; empty where it has none; send as expected_target"
+    )
+    target_moved = serializers.BooleanField(
+        source="has_moved", help_text="whether the target has other rows than the source began with"
+    )
+    undecided = serializers.BooleanField(
+        source="is_undecided", help_text="whether the target moved after it was chosen, which blocks the merge"
+    )
 
 
 class PullDiffRowSerializer(DiffRowSerializer):

@@ -120,6 +120,7 @@ MORE = {
     f"{PULL}/datasets/{{}}/spread": "GET",
     f"{PULL}/datasets/{{}}/verdict": "POST",
     f"{PULL}/checks": "POST",
+    f"{PULL}/uploads": "GET POST",
     f"{PULL}/conflicts": "GET",
     f"{PULL}/lineage": "GET",
     f"{DATASET}/branches/{{}}": "GET",

@@ -289,6 +289,9 @@ def walk_merge(stack: Stack, number: int) -> None:
     assert stack.call("POST", f"{here}/queue", expect=202)["state"] == "waiting"  # for an approval
     stack.call("GET", "/repositories/shop/queue?target=master")
     stack.call("DELETE", f"{here}/queue", expect=204)
+    stack.upload("/shop/walked", "id\n1\n", branch=BRANCH)
+    wait_until(lambda: bool(stack.call("GET", f"{here}/uploads")["results"]), seconds=30)
+    stack.call("POST", f"{here}/uploads", json={"dataset": "/shop/walked", "load": False})
     review = requests.post(
         f"{stack.url}{here}/reviews", json={"verdict": "approve", "body": "Good."}, headers=mira, timeout=10
     )

@@ -89,6 +89,7 @@ NOT_MEASURED = {
     "/api/v1/repositories/{repo}/protections/{branch}": "one row of the list that is measured",
     "/api/v1/repositories/{repo}/queries/{query_id}/difference": "reads stored rows",
     "/api/v1/repositories/{repo}/queries/{query_id}/rows": "reads stored rows",
+    "/api/v1/repositories/{repo}/pulls/{number}/uploads": "is about what people loaded by hand on one branch",
     "/api/v1/repositories/{repo}/webhooks/{number}": "one row of the list that is measured",
     "/api/v1/repositories/{repo}/webhooks/{number}/deliveries": "keeps the newest alone",
     **{

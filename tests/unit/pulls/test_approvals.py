@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from webapp.pulls.rules import approvals, states
-from webapp.pulls.rules.approvals import DatasetFact, MergeFacts, OwnerFact, ProtectionFact, ReviewFact, Seen
+from webapp.pulls.rules.approvals import DatasetFact, LoadFact, MergeFacts, OwnerFact, ProtectionFact, ReviewFact, Seen
 from webapp.pulls.rules.states import PullState
 
 SEEN = Seen(head="a" * 40, target="master", rules="r1", transactions={"/x/a": "t1"})
@@ -62,6 +62,8 @@ def test_blockers_none_when_everything_is_met() -> None:
             {"protection": ProtectionFact(owners={"*.py": OwnerFact("olek", frozenset({"olek"}), ["a.py"])})},
             "owner_approval_missing",
         ),
+        ({"loads": [LoadFact("/x/raw", "t1", "t2", "was loaded by olek", "")]}, "load_conflict"),
+        ({"loads": [LoadFact("/x/raw", "t1", "t2", "", "has no file.")]}, "load_impossible"),
         ({"state": PullState.MERGED}, "not_open"),
     ],
 )
@@ -103,6 +105,7 @@ def test_standing_verdict_is_the_newest_that_is_not_void() -> None:
         (replace(SEEN, rules="r2"), "the rules of master changed"),
         (replace(SEEN, transactions={"/x/a": "t2"}), "/x/a moved from t1 to t2"),
         (replace(SEEN, transactions={"/x/a": "t1", "/x/b": "t9"}), "/x/b moved from no transaction to t9"),
+        (replace(SEEN, loads={"/x/a": ""}), "whether merging loads the files of /x/a was chosen anew"),
     ],
 )
 def test_void_reason_names_what_moved(now: Seen, words: str | None) -> None:

@@ -9,6 +9,7 @@ Modules:
     totals: what a build's page says about all its jobs without loading them.
     readers: whose code reads a dataset, on any branch, and which columns of it.
     costs: what a rebuild took when it was last done.
+    loads: uploads on branches, as a merge may repeat them.
     drafts: files that wait for their sender to say where they go.
     backlog: what waits, and whether it moves, for `readyz`.
     trust: who could have written the code of a job.
@@ -33,6 +34,7 @@ from webapp.builds.queries.builds import (
 )
 from webapp.builds.queries.chains import default_chain, find_repository
 from webapp.builds.queries.costs import Cost, read_costs
+from webapp.builds.queries.loads import BranchUploads, Upload, read_uploads
 from webapp.builds.queries.planning import (
     describe_published,
     describe_transactions,
@@ -47,10 +49,12 @@ from webapp.builds.queries.readers import CodeReader, find_readers_on, list_made
 from webapp.builds.queries.specs import Lineage, list_jobspecs, read_lineage
 
 __all__ = [
+    "BranchUploads",
     "BuildFilter",
     "CodeReader",
     "Cost",
     "Lineage",
+    "Upload",
     "default_chain",
     "describe_published",
     "describe_transactions",
@@ -82,4 +86,5 @@ __all__ = [
     "read_log",
     "read_progress",
     "read_reasons",
+    "read_uploads",
 ]

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 from django.db.models import Case, Exists, IntegerField, OuterRef, When
 
 from webapp.builds.models import RUN, UPLOAD, Build, Job, JobInput, PublishedInput, PublishedOutput, PublishedSpec
+from webapp.builds.queries.builds import list_tries
 from webapp.builds.rules import plan as rules
+from webapp.builds.rules.loads import Load
+from webapp.builds.rules.states import JobState
 from webapp.builds.rules.values import (
     BuildPlan,
     Committed,
@@ -221,14 +224,31 @@ def read_request(build: Build) -> Request:
             message = f"{path} has no committed transaction {transaction_id} to read."
             raise InvalidInput(message, code="pin_missing", names=[path, transaction_id])
         pins[path] = Committed(id=pinned.pk, branch=pinned.branch_name)
+    loads = read_loads(build)
+    paths = {load.path for load in loads}
     return Request(
         chain=tuple(build.chain),
-        targets=tuple(build.targets),
+        targets=tuple(target for target in build.targets if target not in paths),
         upstream=build.upstream,
         force=build.force,
         forced=frozenset(build.forced),
         pins=pins,
+        loads=tuple(loads),
+        loaded=frozenset(_list_loaded(build, loads)),
     )
+
+
+def read_loads(build: Build) -> list[Load]:
+    """Return the uploads that a build repeats."""
+    return [Load.from_json(load) for load in build.loads]
+
+
+def _list_loaded(build: Build, loads: Sequence[Load]) -> list[str]:
+    """Return which of these a try of the same build has repeated: what was loaded once is not loaded twice."""
+    if not loads:
+        return []
+    jobs = Job.objects.filter(build__in=list_tries(build=build), kind=UPLOAD, state=JobState.COMPLETED)
+    return list(jobs.filter(digest__in=[load.digest for load in loads]).values_list("digest", flat=True))
 
 
 def load_datasets(*, paths: Collection[str], branches: Collection[str]) -> dict[str, DatasetState]:
@@ -313,7 +333,7 @@ def _describe(transaction: Transaction, job: Job | None, read: Mapping[str, Mapp
 
 def find_digest(*, transaction: Transaction) -> str:
     """Return the digest of the transform that made a transaction; empty when no transform did."""
-    job = Job.objects.filter(pk=transaction.job_id).first() if transaction.job_id else None
+    job = Job.objects.filter(pk=transaction.job_id, kind=RUN).first() if transaction.job_id else None
     return job.digest if job else ""
 
 

@@ -13,5 +13,6 @@ Modules:
     states: states of builds and jobs.
     profiles: what a job may use.
     files: how an uploaded file is read.
+    loads: uploads that a build repeats.
     timeline: geometry of a build's time line.
 """

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from webapp.builds.rules import fallback
+from webapp.builds.rules.loads import Load
 from webapp.builds.rules.values import (
     BuildPlan,
     Committed,
@@ -76,7 +77,7 @@ def list_involved_paths(*, specs: Iterable[Spec], request: Request) -> frozenset
     book = SpecBook(specs, request.chain)
     selected = _select(book, request)
     paths = {path for spec in selected for path in spec.paths}
-    return frozenset(paths | set(request.targets))
+    return frozenset(paths | set(request.targets) | {load.path for load in request.loads})
 
 
 def make_plan(*, specs: Iterable[Spec], request: Request, datasets: Mapping[str, DatasetState]) -> BuildPlan:
@@ -85,12 +86,11 @@ def make_plan(*, specs: Iterable[Spec], request: Request, datasets: Mapping[str,
     selected = _select(book, request)
     _check_no_cycle(book, request.targets)
     _check_branches(selected, request, datasets)
+    _check_loads(selected, request)
     planner = _Planner(request=request, datasets=datasets, book=book)
-    return BuildPlan(
-        chain=request.chain,
-        targets=request.targets,
-        jobs=tuple(planner.plan_job(number, spec) for number, spec in enumerate(_order(selected), start=1)),
-    )
+    loads = [planner.plan_load(number, load) for number, load in enumerate(request.loads, start=1)]
+    transforms = [planner.plan_job(number, spec) for number, spec in enumerate(_order(selected), start=len(loads) + 1)]
+    return BuildPlan(chain=request.chain, targets=request.targets, jobs=(*loads, *transforms))
 
 
 def plan_alone(
@@ -115,7 +115,7 @@ def plan_alone(
 
 def _select(book: SpecBook, request: Request) -> tuple[Spec, ...]:
     """Return the JobSpecs of the targets and, when asked, of everything they are made from."""
-    if not request.targets:
+    if not request.targets and not request.loads:
         raise InvalidInput("Name at least one dataset to build.", code="no_targets")
     chosen: dict[int, Spec] = {}
     for target in request.targets:
@@ -179,6 +179,15 @@ def _check_branches(selected: Sequence[Spec], request: Request, datasets: Mappin
         fallback.check_chain(path=path, chain=request.chain, parents=state.parents)
 
 
+def _check_loads(selected: Sequence[Spec], request: Request) -> None:
+    """Refuse to load what a JobSpec of the same build makes: one of the two would be lost."""
+    makers = {output.path: spec for spec in selected for output in spec.outputs}
+    for load in request.loads:
+        if load.path in makers:
+            message = f"{makers[load.path].place} makes {load.path}: no file is loaded over it in the same build."
+            raise InvalidInput(message, code="loaded_and_made", names=[load.path])
+
+
 def _check_declared_branches(specs: Iterable[Spec], branch: str) -> None:
     for spec in specs:
         for declared in spec.inputs:
@@ -218,6 +227,30 @@ class _Planner:
 
     def __post_init__(self) -> None:
         self._running: dict[str, int] = {}
+
+    def plan_load(self, number: int, load: Load) -> PlannedJob:
+        is_fresh = load.digest in self.request.loaded
+        if not is_fresh:
+            self._running[load.path] = number
+        files = join_words(load.names)
+        return PlannedJob(
+            number=number,
+            spec=0,
+            repository="",
+            spec_branch="",
+            sha="",
+            function="",
+            file=files,
+            line=0,
+            profile="light",
+            size="large",
+            digest=load.digest,
+            is_incremental=False,
+            is_fresh=is_fresh,
+            why=f"Loaded already: {files}" if is_fresh else f"Loads {files} again",
+            inputs=(),
+            outputs=(self._plan_output("file", load.path),),
+        )
 
     def plan_job(self, number: int, spec: Spec) -> PlannedJob:
         inputs = tuple(self._plan_input(spec, declared.name, declared.path) for declared in spec.inputs)

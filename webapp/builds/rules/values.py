@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import Any, Self
 
+from webapp.builds.rules.loads import Load
+
 MAX_TARGETS = 200
 """Datasets that one build may be asked for."""
 
@@ -106,6 +108,10 @@ class Request:
     """Outputs whose jobs run even when fresh; all of them with `force`."""
     pins: Mapping[str, Committed] = field(default_factory=dict)
     """Input path → what to read instead of the newest transaction of the chain."""
+    loads: tuple[Load, ...] = ()
+    """Uploads that are repeated before anything is made."""
+    loaded: frozenset[str] = frozenset()
+    """Digests of those that an earlier try has repeated."""
 
     @property
     def branch(self) -> str:
@@ -138,10 +144,11 @@ class PlannedOutput:
 
 @dataclass(frozen=True, slots=True)
 class PlannedJob:
-    """One transform in the plan, runs or is fresh."""
+    """One transform in the plan, or one upload that is repeated; it runs or is fresh."""
 
     number: int
     spec: int
+    """The published JobSpec; 0 of an upload that is repeated."""
     repository: str
     spec_branch: str
     sha: str
@@ -156,6 +163,11 @@ class PlannedJob:
     why: str
     inputs: tuple[PlannedInput, ...]
     outputs: tuple[PlannedOutput, ...]
+
+    @property
+    def is_load(self) -> bool:
+        """Whether it repeats an upload."""
+        return self.spec == 0
 
     @property
     def after(self) -> tuple[int, ...]:
@@ -240,13 +252,16 @@ class BuildPlan:
         for job in self.jobs:
             verdict = "fresh, skipped" if job.is_fresh else "runs"
             lines.append(f"{job.number}. {', '.join(output.path for output in job.outputs)}: {verdict}. {job.why}")
-            lines.append(
-                f"   {job.function} ({job.file}:{job.line}), {job.repository} {job.spec_branch} {job.sha[:7]}, "
-                f"{job.profile} {job.size}"
-            )
+            lines.append(f"   {_explain_maker(job)}, {job.profile} {job.size}")
             lines.extend(f"   reads {_explain_input(planned)}" for planned in job.inputs)
             lines.extend(f"   writes {_explain_output(output)}" for output in job.outputs if not job.is_fresh)
         return "\n".join(lines)
+
+
+def _explain_maker(job: PlannedJob) -> str:
+    if job.is_load:
+        return f"loads {job.file}"
+    return f"{job.function} ({job.file}:{job.line}), {job.repository} {job.spec_branch} {job.sha[:7]}"
 
 
 def _explain_input(planned: PlannedInput) -> str:

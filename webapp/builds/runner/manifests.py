@@ -16,6 +16,8 @@ from jobs.protocol import (
     JobError,
     JobManifest,
     JobResult,
+    KeptFile,
+    LoadManifest,
     OutputTarget,
     PinnedInput,
     Profile,
@@ -25,6 +27,7 @@ from jobs.protocol import (
     UploadManifest,
     read_answer,
 )
+from webapp.builds.runner import paths
 from webapp.core.errors import InvalidInput
 from webapp.dispatch.processes import Sandbox
 from webapp.runtime.fork_server import LOST, SETUP_FAILED
@@ -32,6 +35,7 @@ from webapp.runtime.hosts import find_hosts
 
 if TYPE_CHECKING:
     from webapp.builds.models import Job
+    from webapp.builds.rules.loads import Load
     from webapp.builds.rules.values import PreviousBuild
 
 SIGNAL_BASE = 128
@@ -124,6 +128,34 @@ def build_upload_manifest(
         delimiter=upload.get("delimiter", ""),
         has_header=upload.get("has_header", True),
         types=upload.get("types", {}),
+    )
+
+
+def build_load_manifest(
+    *, job: Job, branch: str, token: str, place: Place, target: OutputTarget, load: Load
+) -> LoadManifest:
+    """Return the order to read the files of earlier uploads into one table."""
+    return LoadManifest(
+        job_id=job.pk,
+        files=tuple(
+            KeptFile(
+                file=str(paths.kept_path(file.job)),
+                sha256=file.sha256,
+                format=cast("Any", file.format),
+                mode=cast("Any", file.mode),
+                delimiter=file.delimiter,
+                has_header=file.has_header,
+                types=file.types,
+            )
+            for file in load.files
+        ),
+        path=target.path,
+        table=target.table,
+        catalog_uri=settings.TRIBUTARY_CATALOG_URI,
+        token=token,
+        branch=job.staging_branch,
+        build_branch=branch,
+        result_path=str(place.result),
     )
 
 

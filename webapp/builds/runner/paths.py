@@ -30,6 +30,16 @@ def uploads_folder() -> Path:
     return _home() / "uploads"
 
 
+def kept_folder() -> Path:
+    """Return the folder with the files of uploads that merges may repeat."""
+    return _home() / "kept"
+
+
+def kept_path(job_id: str) -> Path:
+    """Return the kept file of an upload."""
+    return kept_folder() / job_id
+
+
 def trees_folder() -> Path:
     """Return the folder of all exported commits."""
     return _home() / "trees"

@@ -5,6 +5,7 @@ Modules:
     builds: the life of a build, from order to end.
     publication: from a commit to published JobSpecs.
     uploads: a staged file becomes one transaction.
+    keeping: files of uploads that merges may repeat.
     queue: who takes a turn, and whose bell is rung.
     running: one job, from its claim to the commit of its outputs.
     interrupts: the Spark session of a job that is gone, ended.
@@ -28,6 +29,7 @@ from webapp.builds.services.builds import (
     start_build,
 )
 from webapp.builds.services.deletions import RestoredData, restore_data
+from webapp.builds.services.keeping import register_keeper
 from webapp.builds.services.orders import BuildOrder
 from webapp.builds.services.publication import import_aside, publish, request_publication, unpublish
 from webapp.builds.services.running import run_job
@@ -47,6 +49,7 @@ __all__ = [
     "load_draft",
     "plan_build",
     "publish",
+    "register_keeper",
     "request_publication",
     "resolve_build",
     "restore_data",

@@ -14,7 +14,7 @@ from webapp.accounts import queries as accounts
 from webapp.accounts.services import record_audit
 from webapp.builds import permissions as rights
 from webapp.builds import signals
-from webapp.builds.models import Build, Job, JobInput, JobOutput
+from webapp.builds.models import RUN, UPLOAD, Build, Job, JobInput, JobOutput
 from webapp.builds.queries import chains, planning
 from webapp.builds.queries import queue as waiting
 from webapp.builds.rules import fallback, states
@@ -32,6 +32,7 @@ from webapp.datasets.rules.transactions import TransactionState
 from webapp.dispatch.failures import named_failures
 
 if TYPE_CHECKING:
+    from webapp.builds.rules.loads import Load
     from webapp.core.principals import Principal
 
 PLANS_OUTSIDE = 3
@@ -255,7 +256,8 @@ def _find_datasets(plan: BuildPlan) -> dict[str, Dataset]:
 
 def _create_jobs(build: Build, plan: BuildPlan) -> dict[int, Job]:
     now = clock.now()
-    jobs = {planned.number: _describe_job(build, planned) for planned in plan.jobs}
+    loads = {load.path: load for load in planning.read_loads(build)}
+    jobs = {planned.number: _describe_job(build, planned, loads) for planned in plan.jobs}
     for job in jobs.values():
         if job.skipped:
             job.finished_at = now
@@ -263,12 +265,15 @@ def _create_jobs(build: Build, plan: BuildPlan) -> dict[int, Job]:
     return jobs
 
 
-def _describe_job(build: Build, planned: PlannedJob) -> Job:
+def _describe_job(build: Build, planned: PlannedJob, loads: Mapping[str, Load]) -> Job:
     ready = JobState.WAITING if planned.after else JobState.RUN_PENDING
     state = JobState.COMPLETED if planned.is_fresh else ready
+    load = loads[planned.outputs[0].path] if planned.is_load else None
     return Job(
         build=build,
         number=planned.number,
+        kind=UPLOAD if load else RUN,
+        upload=load.as_json() if load else None,
         repository=planned.repository,
         spec_branch=planned.spec_branch,
         sha=planned.sha,
@@ -293,13 +298,14 @@ def _open_transactions(
 ) -> dict[str, Transaction]:
     """Open the transactions of all outputs, in the order of their paths."""
     maker = {output.path: jobs[job.number] for job in plan.running_jobs for output in job.outputs}
+    types = {load.path: load.type for load in planning.read_loads(build)}
     by = accounts.principal_for_user(build.by)
     return {
         path: dataset_services.open_transaction(
             dataset=datasets[path],
             branch=plan.branch,
             chain=plan.chain,
-            type=transaction_rules.SNAPSHOT,
+            type=types.get(path, transaction_rules.SNAPSHOT),
             by=by,
             build_id=build.pk,
             job_id=maker[path].pk,

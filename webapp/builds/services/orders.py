@@ -32,6 +32,8 @@ class BuildOrder:
     """Outputs whose jobs run even when fresh; all of them with `force`."""
     pins: Mapping[str, str] = field(default_factory=dict)
     """Input path → id of the transaction to read instead of the newest."""
+    loads: Sequence[Mapping[str, Any]] = ()
+    """Uploads that are repeated first (`rules.loads.Load.as_json`); their datasets are among the targets."""
     code_sha: str = ""
     """Commit whose JobSpecs count before those of the chain; for a branch that Git does not have."""
     title: str = ""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 
 from django.conf import settings
+from django.db.models import Sum
 
 from webapp.accounts.models import Folder
+from webapp.builds.models import JobOutput
 from webapp.catalog import queries as catalog
 from webapp.core.errors import StorageFull
 from webapp.runtime.room import describe_size
@@ -38,10 +41,16 @@ def find_data_room(*, repository: str) -> int | None:
     return allowed - size
 
 
+def _measure_kept(folders: Iterable[str]) -> int:
+    """Return what the files take that are kept of uploads on branches."""
+    written = JobOutput.objects.filter(dataset__folder__in=[name.lower() for name in folders], job__kept__isnull=False)
+    return written.aggregate(bytes=Sum("job__kept__bytes"))["bytes"] or 0
+
+
 def _measure(repository: str) -> int:
     measured_at, size = _sizes.get(repository, (0.0, 0))
     if not measured_at or time.monotonic() - measured_at > KEPT_S:
         names = Folder.objects.filter(repository=repository).values_list("name", flat=True)
-        size = sum(catalog.measure_namespace(namespace=name) for name in names)
+        size = sum(catalog.measure_namespace(namespace=name) for name in names) + _measure_kept(names)
         _sizes[repository] = time.monotonic(), size
     return size

@@ -19,14 +19,15 @@ from jobs.protocol import JobResult, OutputTarget, PinnedInput, write_message
 from webapp.accounts import queries as accounts
 from webapp.accounts import services as account_services
 from webapp.builds import signals
-from webapp.builds.models import UPLOAD, Build, Job, JobInput, JobRows
+from webapp.builds.models import UPLOAD, Build, Job, JobInput, JobRows, KeptUpload
 from webapp.builds.queries import planning
 from webapp.builds.queries.trust import find_group
 from webapp.builds.rules import profiles
+from webapp.builds.rules.loads import Load
 from webapp.builds.rules.states import JobState
 from webapp.builds.runner import manifests, paths
 from webapp.builds.runner.manifests import Place
-from webapp.builds.services import builds, interrupts, quotas, seals, trees, uploads
+from webapp.builds.services import builds, interrupts, keeping, quotas, seals, trees, uploads
 from webapp.catalog import queries as catalog
 from webapp.catalog import services as catalog_services
 from webapp.catalog.rules.pointers import Pointer
@@ -244,7 +245,7 @@ class _Attempt:
         self.job.refresh_from_db()
         token = self._create_token(allowance)
         if self.job.kind == UPLOAD:
-            return self._start_upload(place, token, allowance)
+            return (self._start_load if self._is_load else self._start_upload)(place, token, allowance)
         return self._start_transform(place, token, allowance)
 
     def _start_transform(self, place: Place, token: str, allowance: Allowance) -> Handle:
@@ -278,6 +279,16 @@ class _Attempt:
             staging=self._staging_branch(),
         )
         return self._launch("upload", manifest, place, allowance, readable=[manifest.file], cwd=place.folder)
+
+    def _start_load(self, place: Place, token: str, allowance: Allowance) -> Handle:
+        (target,) = self._list_targets()
+        load = Load.from_json(self.job.upload or {})
+        keeping.check_kept(load=load)
+        manifest = manifests.build_load_manifest(
+            job=self.job, branch=self.build.branch, token=token, place=place, target=target, load=load
+        )
+        readable = [file.file for file in manifest.files]
+        return self._launch("load", manifest, place, allowance, readable=readable, cwd=place.folder)
 
     def _launch(
         self,
@@ -491,13 +502,19 @@ class _Attempt:
         return heads | ({opened.parent.snapshot_id} if opened.parent is not None else set())
 
     @property
+    def _is_load(self) -> bool:
+        """Whether it repeats earlier uploads."""
+        return "files" in (self.job.upload or {})
+
+    @property
     def _is_into_open_transaction(self) -> bool:
         """Whether this is an upload into somebody's open transaction, in which they and others stage too."""
         return (self.job.upload or {}).get("transaction") is not None
 
     def _complete(self, result: JobResult, place: Place, *, staged: Mapping[str, Pointer | None]) -> None:
         """Make the outputs visible, mark the job and ready the next ones in one step, unless it was taken away."""
-        if not keep_trying(lambda: self._commit(result, staged), seconds=PATIENCE_S):
+        kept_upload = keeping.keep_file(job=self.job, branch=self.build.branch, beat=self._held().renew)
+        if not keep_trying(lambda: self._commit(result, staged, kept_upload), seconds=PATIENCE_S):
             # Cancelled between its last line and here: the cancellation wins, nothing is visible.
             self._give_way()
             return
@@ -506,12 +523,14 @@ class _Attempt:
             self._say(f"committed {output.rows:,} rows of {path} on {self.build.branch}")
         self._end("completed", 0)
 
-    def _commit(self, result: JobResult, staged: Mapping[str, Pointer | None]) -> bool:
+    def _commit(self, result: JobResult, staged: Mapping[str, Pointer | None], kept_upload: KeptUpload | None) -> bool:
         with transaction.atomic():
             builds.lock_build(build=self.build)
             if not self._held().move(to=JobState.COMPLETED, finished_at=clock.now(), lease_until=None, reason=""):
                 return False
             self._commit_outputs(result, staged)
+            if kept_upload is not None:
+                kept_upload.save(force_insert=True)
             self.job.refresh_from_db()
             signals.job_finished.send(sender=Job, job=self.job)
             builds.advance_build(build=self.build)

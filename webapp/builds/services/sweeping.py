@@ -14,7 +14,7 @@ from webapp.builds.models import Build, Job
 from webapp.builds.queries import queue as waiting
 from webapp.builds.rules.states import BUILD_UNFINISHED, BuildState, JobState
 from webapp.builds.runner import paths
-from webapp.builds.services import builds, interrupts, publication, queue, seals, trees, uploads
+from webapp.builds.services import builds, interrupts, keeping, publication, queue, seals, trees, uploads
 from webapp.builds.services.running import PAUSE
 from webapp.core import clock
 from webapp.core.errors import AppError
@@ -59,6 +59,7 @@ def sweep_folders() -> dict[str, int]:
         "old trees removed": trees.sweep_trees(),
         "records of sealed files removed": seals.sweep_seals(),
         "staged files removed": uploads.sweep_staged_files(older_than=old),
+        "files of uploads forgotten": keeping.sweep_kept_files(),
         "columns of unused code forgotten": publication.sweep_columns(),
     }
 

@@ -288,7 +288,7 @@ def check_upload(*, build: Build) -> None:
 
 def forget_staged_file(*, job: Job, is_loaded: bool) -> None:
     """Remove the file of an upload that is over; what a page sent and could not be loaded stays, to be read otherwise."""
-    if job.upload:
+    if job.upload and "file" in job.upload:
         Path(job.upload["file"]).unlink(missing_ok=True)
     if job.upload and job.upload.get("draft") and is_loaded:
         (paths.uploads_folder() / job.upload["draft"]).unlink(missing_ok=True)
@@ -299,7 +299,7 @@ def sweep_staged_files(*, older_than: float) -> int:
     folder = paths.uploads_folder()
     if not folder.exists():
         return 0
-    needed = {job.upload["file"] for job in Job.objects.filter(kind=UPLOAD, finished_at=None) if job.upload}
+    needed = {job.upload.get("file") for job in Job.objects.filter(kind=UPLOAD, finished_at=None) if job.upload}
     removed = 0
     for file in folder.iterdir():
         with suppress(FileNotFoundError):  # its upload has just ended

@@ -38,6 +38,7 @@ from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.conflicts import read_conflicts
 from webapp.pulls.queries.lineage import read_lineage
 from webapp.pulls.queries.lists import PullFilter, list_pulls, list_sorted_by
+from webapp.pulls.queries.loads import list_loaded
 from webapp.pulls.queries.pending import get_pending, list_pending
 from webapp.pulls.queries.places import PlaceReader
 from webapp.pulls.queries.reviewers import list_reviewers
@@ -282,6 +283,29 @@ class PullDatasetVerdict(PullDatasetEndpoint):
         )
         verdicts = {"verdicts": list_verdicts(row.pull, [row])}
         return Response(serializers.PullDatasetSerializer(row, context=verdicts).data)
+
+
+class PullUploads(PullEndpoint):
+    """GET and POST `…/uploads`."""
+
+    @extend_schema(operation_id="listPullUploads", responses=serializers.LoadedDatasetSerializer(many=True))
+    def get(self, request: Request, repo: str, number: int) -> Response:
+        """List the datasets that were loaded on the source, and whether merging loads their files on the target."""
+        pull = self.find(repo, number)
+        rows = queries.list_dataset_rows(self.principal, pull)
+        return Response(paginate(request._request, list_loaded(pull, rows), serializers.LoadedDatasetSerializer))
+
+    @extend_schema(
+        operation_id="choosePullLoad",
+        request=serializers.NewLoadSerializer,
+        responses={200: serializers.LoadedDatasetSerializer, **refusals(409)},
+    )
+    def post(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002 - DRF's signature
+        """Choose whether merging loads the files of a dataset on the target, on top of what it has now."""
+        fields = read_input(serializers.NewLoadSerializer, self.body)
+        row = queries.get_dataset_row(self.principal, self.find(repo, number), fields.pop("dataset"))
+        loaded = services.choose_load(row=row, by=self.principal, **fields)
+        return Response(serializers.LoadedDatasetSerializer(loaded).data)
 
 
 class PullSchema(PullDatasetEndpoint):

@@ -8,6 +8,7 @@ Modules:
     conversation: the Conversation tab: time line, merge box, side column.
     timeline: what has happened, as that tab shows it.
     merge_box: how the merge stands.
+    loads: what was loaded on the source, in that box.
     queue: the merge queue, and where one pull request stands in it.
     rebuilding: the rebuild of a merge that failed.
     reverting: the way back from a merge.

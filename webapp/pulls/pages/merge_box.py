@@ -15,6 +15,7 @@ from webapp.core.words import counted
 from webapp.pulls.models import Merge
 from webapp.pulls.pages.head import Loaded, PullHead
 from webapp.pulls.pages.lineage import ShownBreaks, show_breaks
+from webapp.pulls.pages.loads import ShownLoad, show_loads
 from webapp.pulls.pages.queue import QueueNote, read_note
 from webapp.pulls.pages.rebuilding import FailedRebuild, read_failed_rebuild
 from webapp.pulls.pages.reverting import Restored, WayBack, describe_way_back, read_restored
@@ -28,6 +29,8 @@ from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.states import MergeState, PullState, QueueState
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from webapp.core.principals import Principal
 
 SHOWN_BREAKS = 5
@@ -68,6 +71,8 @@ class Effect:
     datasets: int
     affected: int
     target: str
+    loads: int = 0
+    """Datasets whose files it would load."""
     cost: builds.Cost | None = None
     """What the jobs of these datasets took last; None where nothing is rebuilt."""
     cost_of_all: builds.Cost | None = None
@@ -75,7 +80,7 @@ class Effect:
 
     @property
     def total(self) -> int:
-        """With everything downstream."""
+        """All that is rebuilt, with everything downstream."""
         return self.datasets + self.affected
 
 
@@ -110,6 +115,8 @@ class MergeSubject:
     effect: Effect
     not_landing: list[NotLanding]
     compared: Compared | None
+    loads: list[ShownLoad] = field(default_factory=list)
+    """What was loaded on the source."""
     breaks: ShownBreaks | None = None
     """Whose code reads columns that go; None where none go, or nobody is known to read them."""
 
@@ -171,6 +178,8 @@ _TITLES: dict[str, tuple[str, str, str]] = {
     "rejected": ("A reviewer asked for changes", "bad", "x-circle-fill"),
     "dataset_rejected": ("A reviewer rejected data", "bad", "x-circle-fill"),
     approvals.TESTED_IN_QUEUE: ("The merge result is not tested", "warn", "git-merge"),
+    "load_conflict": ("The target moved under a file that merging loads", "bad", "alert"),
+    "load_impossible": ("A file cannot be loaded when merging", "bad", "alert"),
     "threads_unresolved": ("Not every thread is resolved", "warn", "comment"),
 }
 
@@ -193,13 +202,16 @@ def describe_merge(principal: Principal, loaded: Loaded, head: PullHead) -> Merg
 
 def _describe_standing(principal: Principal, loaded: Loaded, head: PullHead, merge: Merge | None) -> MergeBox:
     pull = loaded.pull
+    loads = show_loads(principal, loaded, head) if merge is None else []
+    shown = {load.path for load in loads}
     subject = MergeSubject(
         post_url=reverse("pull-merge", args=[pull.repository.name, pull.number]),
         queue_url=reverse("pull-queue", args=[pull.repository.name, pull.number]),
         head=pull.head_sha,
         effect=Effect(0, 0, pull.target) if merge is not None else _describe_effect(loaded),
-        not_landing=[] if pull.state != PullState.OPEN else _list_not_landing(loaded),
+        not_landing=[] if pull.state != PullState.OPEN else _list_not_landing(loaded, but=shown),
         compared=_describe_compared(loaded, head) if pull.state == PullState.OPEN else None,
+        loads=loads,
         breaks=_describe_breaks(principal, loaded) if merge is None else None,
     )
     if merge is not None:
@@ -214,9 +226,12 @@ def _describe_standing(principal: Principal, loaded: Loaded, head: PullHead, mer
     if loaded.blockers:
         return _describe_blocked(loaded, head, subject)
     text = f"Code, data and reviews are as the rules of {pull.target} ask for."
+    refusal = next((load.refusal for load in loads if load.refusal), "")
+    may_write = head.may_write and not refusal
+    foot = "" if may_write else refusal if head.may_write else "Merging needs the role writer."
     return MergeBox(
-        "ok", "Ready to merge", text, subject, met=_list_met(loaded), may_write=head.may_write, may_merge=True,
-        foot="" if head.may_write else "Merging needs the role writer.", behind=_describe_behind(loaded, head),
+        "ok", "Ready to merge", text, subject, met=_list_met(loaded), may_write=may_write, may_merge=True,
+        foot=foot, behind=_describe_behind(loaded, head),
     )  # fmt: skip
 
 
@@ -253,9 +268,11 @@ def _describe_behind(loaded: Loaded, head: PullHead) -> Behind | None:
     return Behind(commits, pull.source, pull.target, url if may_update else "")
 
 
-def _list_not_landing(loaded: Loaded) -> list[NotLanding]:
+def _list_not_landing(loaded: Loaded, *, but: Collection[str]) -> list[NotLanding]:
     return [
-        NotLanding(row.path, loaded.find_data_url(row.path), row.lands_reason) for row in loaded.rows if not row.lands
+        NotLanding(row.path, loaded.find_data_url(row.path), row.lands_reason)
+        for row in loaded.rows
+        if not row.lands and row.path not in but
     ]
 
 
@@ -282,12 +299,16 @@ def _describe_effect(loaded: Loaded) -> Effect:
         queries.list_targets(rows=loaded.rows, specs=specs, rebuild=rebuild)
         for rebuild in (states.MODIFIED, states.AFFECTED)
     )
-    cost, cost_of_all = builds.read_costs([modified, everything], branches=(loaded.pull.source, loaded.pull.target))
+    loads = [row.path for row in loaded.rows if row.loads_onto is not None]
+    cost, cost_of_all = builds.read_costs(
+        [[*loads, *modified], [*loads, *everything]], branches=(loaded.pull.source, loaded.pull.target)
+    )
     return Effect(
         datasets=len(modified),
         affected=len(everything) - len(modified),
         target=loaded.pull.target,
-        cost=cost if modified else None,
+        loads=len(loads),
+        cost=cost if modified or loads else None,
         cost_of_all=cost_of_all if everything != modified else None,
     )
 
@@ -443,19 +464,33 @@ def _describe_ended(loaded: Loaded, merge: Merge, subject: MergeSubject, who: st
     commit = merge.merge_commit[:7]
     text = f"{who} merged it into {loaded.pull.target} as {commit}"
     if build is not None and not failed:
-        rebuilt_words = f"rebuilt {counted(len(merge.targets), 'dataset')} on {loaded.pull.target}"
+        rebuilt_words = _say_built(merge, loaded.pull.target)
         url = reverse("build", args=[build.pk])
         outcomes.insert(0, Outcome(f"Build {build.pk}", url, "ok", "workflow", build.state.label, rebuilt_words))
+    loads = {load["path"]: ", ".join(file["name"] for file in load["files"]) for load in merge.loads}
+    outcomes = [
+        replace(outcome, text=f"Loaded {loads[outcome.path]} again. {outcome.text}")
+        if outcome.path in loads
+        else outcome
+        for outcome in outcomes
+    ]
     rebuilt = [result for result in results.values() if result["state"] != "not_landed"]
     equal = sum(result["state"] == "equal" for result in rebuilt)
+    done = "loaded and rebuilt" if loads and merge.targets else "loaded" if loads else "rebuilt"
     if rebuilt and equal == len(rebuilt):
         text += (
-            f"; all {equal} rebuilt datasets are equal to what was reviewed"
+            f"; all {equal} {done} datasets are equal to what was reviewed"
             if equal > 1
-            else "; the rebuilt dataset is equal to what was reviewed"
+            else f"; the {done} dataset is equal to what was reviewed"
         )
     moving = any(result["state"] == "comparing" for result in results.values())
     return MergeBox("bad" if failed else "merged", title, f"{text}.", subject, outcomes=outcomes, moving=moving)
+
+
+def _say_built(merge: Merge, target: str) -> str:
+    loaded = f"loaded {counted(len(merge.loads), 'dataset')}" if merge.loads else ""
+    rebuilt = f"rebuilt {counted(len(merge.targets), 'dataset')}" if merge.targets or not merge.loads else ""
+    return f"{' and '.join(filter(None, (loaded, rebuilt)))} on {target}"
 
 
 def _describe_outcome(path: str, result: dict[str, Any], *, is_all_landed: bool) -> Outcome:

@@ -356,9 +356,22 @@ def _describe_verdict(pull: PullRequest, entry: ConversationEntry, data: dict[st
         states.ACCEPTED: ("check", "ok", "accepted the data of"),
         states.REJECTED: ("x", "bad", "rejected the data of"),
     }.get(data["verdict"], ("eye", "", "took back a verdict on the data of"))
+    return replace(entry, icon=icon, badge=badge, text=text, anchor=_link_data(pull, data["path"]), note=data["reason"])
+
+
+def _link_data(pull: PullRequest, path: str) -> Anchor:
     url = reverse("pull-data", args=[pull.repository.name, pull.number])
-    anchor = Anchor(data["path"], f"{url}?{urlencode({'dataset': data['path']}, safe='/')}", dataset=True)
-    return replace(entry, icon=icon, badge=badge, text=text, anchor=anchor, note=data["reason"])
+    return Anchor(path, f"{url}?{urlencode({'dataset': path}, safe='/')}", dataset=True)
+
+
+def _describe_load(pull: PullRequest, entry: ConversationEntry, data: dict[str, Any]) -> ConversationEntry:
+    files = ", ".join(data["files"]) or "what was loaded"
+    text = (
+        f"chose that merging loads {files} on {pull.target}, into"
+        if data["load"]
+        else f"chose that {files} stays on {pull.source}, in"
+    )
+    return replace(entry, icon="upload", text=text, anchor=_link_data(pull, data["path"]))
 
 
 def _say_labels(data: dict[str, Any]) -> str:
@@ -479,4 +492,5 @@ def _describe_merged(pull: PullRequest, entry: ConversationEntry, data: dict[str
 _ACTS: dict[str, Callable[[PullRequest, ConversationEntry, dict[str, Any]], ConversationEntry]] = {
     "merged": _describe_merged,
     "judged": _describe_verdict,
+    "load_chosen": _describe_load,
 }

@@ -29,6 +29,7 @@ from webapp.datasets import queries as datasets
 from webapp.pulls.models import Merge, NamedComparison, PullDataset, PullRequest, QueuedMerge, Review, SpecRecord
 from webapp.pulls.queries.approvers import list_ineligible
 from webapp.pulls.queries.checked import list_query_checks, read_fact
+from webapp.pulls.queries.loads import list_load_facts
 from webapp.pulls.queries.named import find_shown
 from webapp.pulls.queries.owners import find_owners, list_owned_changes
 from webapp.pulls.queries.threads import list_open_threads
@@ -246,6 +247,7 @@ def describe_seen(*, pull: PullRequest) -> approvals.Seen:
         target=pull.target,
         rules=approvals.digest_rules(describe_rules(find_protection(pull))),
         transactions={row.path: row.after_id or "" for row in rows},
+        loads={row.path: row.loads_onto for row in rows if row.loads_onto is not None},
     )
 
 
@@ -302,6 +304,7 @@ def collect_facts(pull: PullRequest) -> approvals.MergeFacts:
         ineligible=list_ineligible(pull, reviewers=approvers, base=find_base(pull)),
         protection=protection,
         failed_checks=list_failed_checks(pull),
+        loads=list_load_facts(pull, rows) if pull.state == PullState.OPEN else (),
     )
 
 
@@ -468,10 +471,16 @@ def list_rebuilt(rows: Iterable[PullDataset]) -> list[str]:
 
 
 def list_targets(*, rows: Iterable[PullDataset], specs: PullSpecs, rebuild: str) -> list[str]:
-    """List what the build on the target makes: all that the code change touches, with what is downstream if asked."""
-    changed = set(list_rebuilt(rows)) & specs.head_digests.keys()
+    """List what the build on the target makes: all that the code change touches, with what is downstream if asked.
+
+    What the source has made of files that merging loads was reviewed with them, and is made of them again.
+    """
+    rows = list(rows)
+    loaded = {row.path for row in rows if row.loads_onto is not None}
+    built = {row.path for row in rows if row.after_id} & find_downstream(loaded, specs.head_inputs)
+    changed = (set(list_rebuilt(rows)) | built) & specs.head_digests.keys()
     if rebuild == states.AFFECTED:
-        changed |= find_downstream(changed, specs.head_inputs)
+        changed |= find_downstream(changed | loaded, specs.head_inputs)
     return sorted(changed)
 
 

@@ -12,6 +12,7 @@ from webapp.core.errors import find_refusal
 from webapp.core.filters import ListFilter, offer
 from webapp.pulls.models import Merge, PullRequest, QueuedMerge, SpecRecord
 from webapp.pulls.queries import pulls as queries
+from webapp.pulls.queries.loads import find_load_refusal
 from webapp.pulls.rules import approvals
 from webapp.pulls.rules.queue import Entry, Fate, explain_departure, explain_lost_rights
 from webapp.pulls.rules.states import MERGE_HAS_LANDED, MergeState, PullState, QueueState
@@ -111,7 +112,11 @@ def find_refusal_of_rights(row: QueuedMerge) -> str:
     user = row.enqueued_by
     if not user.is_active:
         return explain_lost_rights(user.username, "")
-    refusal = find_refusal(check_repository, accounts.principal_for_user(user), row.repository.name, "write")
+    by = accounts.principal_for_user(user)
+    refusal = find_refusal(check_repository, by, row.repository.name, "write")
+    if not refusal:
+        paths = row.pull.datasets.filter(loads_onto__isnull=False).values_list("path", flat=True)
+        refusal = find_load_refusal(by, row.pull, list(paths))
     return explain_lost_rights(user.username, refusal) if refusal else ""
 
 

@@ -10,6 +10,7 @@ Modules:
     approvals: what an approval is bound to, and what blocks a merge.
     queue: who is tested on what, who lands, who leaves and why.
     landing: what merging does not bring to the target.
+    loads: files that merging loads on the target, in words.
     lineage: which datasets the graph of one shows, and how each stands.
     breaks: which columns go, and whose code reads them.
     reverts: how a revert is called.

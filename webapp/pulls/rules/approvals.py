@@ -31,6 +31,8 @@ class Seen:
     """Digest of the target's protection rules."""
     transactions: Mapping[str, str]
     """Path of each modified dataset → its transaction on the source branch ("" before the first build)."""
+    loads: Mapping[str, str] = field(default_factory=dict)
+    """Path of each dataset whose files merging loads → the target's transaction on which it does."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -38,6 +40,7 @@ class Seen:
             "target": self.target,
             "rules": self.rules,
             "transactions": dict(self.transactions),
+            "loads": dict(self.loads),
         }
 
     @classmethod
@@ -47,6 +50,7 @@ class Seen:
             target=data.get("target", ""),
             rules=data.get("rules", ""),
             transactions=data.get("transactions", {}),
+            loads=data.get("loads", {}),
         )
 
 
@@ -106,6 +110,21 @@ class DatasetVerdictFact:
 
 
 @dataclass(frozen=True)
+class LoadFact:
+    """A dataset whose files merging loads on the target, as the rules see it."""
+
+    path: str
+    onto: str
+    """The target's transaction when that was chosen; empty where it had none."""
+    now: str
+    """The target's transaction now."""
+    moved: str
+    """What became of it since, in words."""
+    problem: str
+    """Why its files cannot be loaded; empty where they can."""
+
+
+@dataclass(frozen=True)
 class OwnerFact:
     """Who owns something that a pull request changes."""
 
@@ -161,6 +180,7 @@ class MergeFacts:
     """How many threads on code or data nobody has resolved."""
     behind: int = 0
     """How many commits of the target the source has not."""
+    loads: Sequence[LoadFact] = ()
     dataset_verdicts: Sequence[DatasetVerdictFact] = ()
     """The oldest first."""
     ineligible: Mapping[str, Objection] = field(default_factory=dict)
@@ -208,6 +228,9 @@ def find_void_reason(*, seen: Seen, now: Seen) -> str | None:
         before, after = seen.transactions.get(path, ""), now.transactions.get(path, "")
         if before != after:
             return f"{path} moved from {before or 'no transaction'} to {after or 'no transaction'}"
+    for path in sorted({*seen.loads, *now.loads}):
+        if seen.loads.get(path) != now.loads.get(path):
+            return f"whether merging loads the files of {path} was chosen anew"
     if seen.rules != now.rules:
         return f"the rules of {now.target} changed"
     return None
@@ -248,7 +271,12 @@ def list_blockers(facts: MergeFacts) -> list[Blocker]:
     """List every reason why the pull request may not be merged now, in the order a reader would mend them."""
     if facts.state != PullState.OPEN:
         return [Blocker("not_open", f"The pull request is {facts.state}.")]
-    return [*_list_git_blockers(facts), *_list_build_blockers(facts), *_list_review_blockers(facts)]
+    return [
+        *_list_git_blockers(facts),
+        *_list_build_blockers(facts),
+        *_list_load_blockers(facts),
+        *_list_review_blockers(facts),
+    ]
 
 
 def _list_git_blockers(facts: MergeFacts) -> list[Blocker]:
@@ -295,6 +323,19 @@ def _list_build_blockers(facts: MergeFacts) -> list[Blocker]:
         names = ", ".join(stale[:5]) + (" and more" if len(stale) > 5 else "")
         blockers.append(Blocker("build_missing", f"Not built with the code of the head: {names}. Build the branch."))
     blockers.extend(_explain_check(facts, name, detail) for name, detail in facts.failed_checks.items())
+    return blockers
+
+
+def _list_load_blockers(facts: MergeFacts) -> list[Blocker]:
+    """List what somebody has to decide before files are loaded on the target: nobody else knows whether they still fit."""
+    blockers = []
+    for load in facts.loads:
+        if load.problem:
+            message = f"{load.path} cannot be loaded on {facts.target} when merging: it {load.problem}"
+            blockers.append(Blocker("load_impossible", f"{message} Or leave it on {facts.source}."))
+        elif load.now != load.onto:
+            message = f"{load.path} on {facts.target} {load.moved} after it was chosen to load the branch's file there."
+            blockers.append(Blocker("load_conflict", f"{message} Load it on top of that, or leave it."))
     return blockers
 
 

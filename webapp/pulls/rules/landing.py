@@ -19,7 +19,10 @@ class Branches:
     inputs: Mapping[str, Collection[str]]
     """Output → paths it reads, at the source's head."""
     loaded: Mapping[str, str]
-    """Dataset that was loaded on the source, or on a branch between it and the target → where and by whom."""
+    """Dataset that was loaded on the source, or on a branch between it and the target → where and by whom.
+
+    Those whose files merging loads on the target are not among them.
+    """
 
 
 def explain_landing(path: str, branches: Branches) -> str:

@@ -178,4 +178,5 @@ EVENT_CHOICES = [
     ("rebuilt", "rebuilt the target branch"),
     ("reverted", "opened a pull request that reverts it"),
     ("judged", "gave a verdict on a dataset"),
+    ("load_chosen", "chose what is loaded when merging"),
 ]

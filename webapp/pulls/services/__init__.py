@@ -12,6 +12,7 @@ Modules:
     pending: comments that wait for the verdict of their author's review.
     suggestions: changes of lines that comments suggest, as commits.
     updating: a source branch brought up to date.
+    loads: files of the source that merging loads on the target.
     merging: a Git merge and a build, as one operation.
     queueing: merges that are asked for when they are ready, tested before they land.
     reverting: a pull request that takes another one back.
@@ -23,6 +24,7 @@ Modules:
 from webapp.pulls.services.attaching import cancel_pull_comparison
 from webapp.pulls.services.checks import rerun_check, run_checks
 from webapp.pulls.services.labels import assign_pull, label_pull, remove_label, set_label
+from webapp.pulls.services.loads import choose_load
 from webapp.pulls.services.merging import merge_pull, resume_merge, retry_rebuild, sweep_merges
 from webapp.pulls.services.pending import add_pending, delete_pending, discard_review, edit_pending
 from webapp.pulls.services.pulls import (
@@ -53,6 +55,7 @@ __all__ = [
     "assign_pull",
     "build_pull",
     "cancel_pull_comparison",
+    "choose_load",
     "close_pull",
     "commit_suggestions",
     "delete_comment",

@@ -21,7 +21,7 @@ from webapp.builds.queries import list_tries
 from webapp.comparisons.rules.dataset_rules import ComparisonRules
 from webapp.comparisons.services.comparisons import request_comparison
 from webapp.core import clock
-from webapp.core.errors import AppError, Conflict, InvalidInput
+from webapp.core.errors import AppError, Conflict, InvalidInput, PermissionDenied
 from webapp.datasets import queries as datasets
 from webapp.dispatch.stamps import Stamp
 from webapp.git.errors import GitError
@@ -29,6 +29,7 @@ from webapp.git.values import Person
 from webapp.pulls.errors import MergeBlocked
 from webapp.pulls.models import Merge, PullRequest
 from webapp.pulls.queries import pulls as queries
+from webapp.pulls.queries.loads import find_load_refusal, list_loads
 from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.states import MERGE_GOES_ON, MergeState, PullState
 from webapp.pulls.services.pulls import refresh_pull
@@ -69,6 +70,7 @@ def merge_pull(
     refresh_pull(pull=pull)
     queries.check_head(pull, expected_head)
     bypassed = _check_blockers(pull, by, bypass=bypass)
+    check_loads(pull, by)
     merge = _prepare(pull, by, method=method, rebuild=rebuild, bypassed=bypassed)
     _land(merge, by)
     return _start_build(merge)
@@ -113,6 +115,19 @@ def _prepare(
     return insert_merge(
         pull=pull, by=by, method=method, rebuild=rebuild, target_sha=target_sha, sha=sha, bypassed=bypassed
     )
+
+
+def check_loads(pull: PullRequest, by: Principal) -> None:
+    """Refuse whoever may not load on the target what merging loads there.
+
+    Raises:
+        PermissionDenied: it says which right is missing.
+
+    """
+    paths = list(pull.datasets.filter(loads_onto__isnull=False).values_list("path", flat=True))
+    refusal = find_load_refusal(by, pull, paths)
+    if refusal:
+        raise PermissionDenied(f"Merging loads files on {pull.target}. {refusal}", code="role_too_low")
 
 
 def check_not_begun(pull: PullRequest) -> None:
@@ -174,6 +189,7 @@ def insert_merge(
                 target_sha=target_sha,
                 merge_commit=sha,
                 targets=queries.list_targets(rows=rows, specs=queries.read_specs(pull=pull), rebuild=rebuild),
+                loads=list_loads(pull, key=sha),
                 reviewed={row.path: row.after_id for row in rows if row.after_id},
                 merged_by_id=by.user_id,
             )
@@ -240,16 +256,18 @@ def _start_build(merge: Merge) -> Merge:
     """Start the build once; the row is claimed in the same atomic block in which the build is made."""
     principal = accounts.principal_for_user(merge.merged_by)
     with transaction.atomic():
-        to = MergeState.BUILDING if merge.targets else MergeState.DONE
-        finished_at = None if merge.targets else clock.now()
+        targets = [*(load["path"] for load in merge.loads), *merge.targets]
+        to = MergeState.BUILDING if targets else MergeState.DONE
+        finished_at = None if targets else clock.now()
         landed = Merge.objects.filter(pk=merge.pk, build=None)
         if not landed.move(to=to, was=MergeState.LANDED, finished_at=finished_at):
             merge.refresh_from_db()
             return merge
-        if merge.targets:
+        if targets:
             order = builds.BuildOrder(
                 branch=merge.landing_branch,
-                targets=merge.targets,
+                targets=targets,
+                loads=merge.loads,
                 repository=merge.pull.repository,
                 title=f"Rebuild for #{merge.pull.number}: {merge.pull.title}"[:250],
             )
@@ -361,7 +379,7 @@ def _compare_with_reviewed(merge: Merge) -> dict[str, Any]:
     """Start a comparison of each rebuilt dataset with the transaction that was reviewed."""
     rules = queries.read_rules_at(merge.pull.repository, merge.merge_commit)
     outcome: dict[str, Any] = {}
-    for path in merge.targets:
+    for path in [*(load["path"] for load in merge.loads), *merge.targets]:
         dataset = datasets.find_dataset(path)
         after = datasets.latest_committed(dataset, merge.landing_branch) if dataset else None
         reviewed = dataset.transactions.filter(pk=merge.reviewed.get(path, "")).first() if dataset else None

@@ -29,6 +29,7 @@ from webapp.pulls.errors import MergeBlocked
 from webapp.pulls.models import PullRequest, QueuedMerge, QueuedMergeRows, SpecRecord
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries import queue
+from webapp.pulls.queries.loads import list_loads
 from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.queue import QUEUE_PREFIX, Act, Step, list_steps, list_tested
 from webapp.pulls.rules.states import QUEUE_GOES_ON, PullState, QueueState
@@ -79,6 +80,7 @@ def enqueue_pull(
     if lasting:
         raise MergeBlocked([blocker.as_json() for blocker in lasting])
     merging.check_not_begun(pull)
+    merging.check_loads(pull, by)
     try:
         with transaction.atomic():
             queued = QueuedMerge.objects.create(
@@ -243,6 +245,7 @@ def _forget_test(queued: QueuedMerge) -> bool:
             base_sha="",
             tested_sha="",
             targets=[],
+            loads=[],
             build=None,
             reason="",
             lease_until=None,
@@ -306,15 +309,17 @@ def _digests(specs: Mapping[str, Any]) -> dict[str, str]:
 def _start_build(queued: QueuedMerge, targets: list[str]) -> None:
     """Start the build of a test, once; without anything to build the test is over."""
     held = QueuedMerge.objects.held(queued)
-    if not targets:
+    loads = list_loads(queued.pull, key=queued.tested_sha)
+    if not targets and not loads:
         if held.move(to=QueueState.GREEN, was=QueueState.TESTING, targets=[], lease_until=None):
             ring_queue(queued.repository, queued.target)
         return
-    if not held.renew(targets=targets):
+    if not held.renew(targets=targets, loads=loads):
         return
     order = build_services.BuildOrder(
         branch=queued.test_branch,
-        targets=targets,
+        targets=[*(load["path"] for load in loads), *targets],
+        loads=loads,
         fallbacks=builds.default_chain(repository=queued.repository, branch=queued.target),
         repository=queued.repository,
         code_sha=queued.tested_sha,
@@ -333,6 +338,8 @@ def _land(queued: QueuedMerge) -> bool:
         return True  # it leaves in the next round
     if queue.list_objections(pull) or queue.find_refusal_of_rights(queued):
         return True
+    if queued.build is not None and queued.loads != list_loads(pull, key=queued.tested_sha):
+        return _forget_test(queued)  # other files were loaded on the source since
     try:
         with transaction.atomic():
             if not _row(queued).move(to=QueueState.LANDING, was=QueueState.GREEN):

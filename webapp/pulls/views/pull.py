@@ -25,6 +25,7 @@ from webapp.pulls import services
 from webapp.pulls.forms import (
     CommentForm,
     EditPullForm,
+    LoadForm,
     MergeForm,
     NewPullForm,
     RemarkForm,
@@ -388,6 +389,15 @@ def update(request: HttpRequest, pull: PullRequest, by: Principal) -> str:
     """Merge the newest commits of the target into the source."""
     services.update_branch(pull=pull, by=by, expected_head=_read(UpdateForm(request.POST))["expected_head"])
     return f"{pull.source} has every commit of {pull.target} now."
+
+
+@_form("#merge-title")
+def choose_load(request: HttpRequest, pull: PullRequest, by: Principal) -> str:
+    """Choose whether merging loads the files of a dataset on the target."""
+    fields = _read(LoadForm(request.POST))
+    row = queries.get_dataset_row(by, pull, fields.pop("dataset"))
+    services.choose_load(row=row, by=by, **fields)
+    return ""
 
 
 @_form("#merge-title")

@@ -1,0 +1,26 @@
+"""Files of earlier uploads, loaded again only where they are what was loaded then."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jobs.engine.read.files import FileError
+from jobs.entrypoints import load
+from jobs.protocol import KeptFile, LoadManifest
+
+
+def test_a_file_with_other_bytes_is_refused_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "kept"
+    file.write_bytes(b"id\n1\n")
+    monkeypatch.setattr(load, "open_catalog", lambda **_fields: None)
+    manifest = LoadManifest(
+        job_id="job", files=(KeptFile(str(file), "0" * 64, "csv", "append"),), path="/shop/raw", table="shop.raw",
+        catalog_uri="", token="", branch="_job/job", build_branch="master", result_path="",
+    )  # fmt: skip
+    with pytest.raises(FileError, match="other bytes than what was loaded on the branch") as caught:
+        load.load(manifest)
+    assert caught.value.code == "file_changed"
