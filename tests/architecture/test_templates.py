@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from django.template.loader import get_template
 ROOT = Path(settings.BASE_DIR) / "templates"
 TEMPLATES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.html"))
 MOST_WIDE = 120
+CONTEXT = re.compile(r"Context: (webapp[\w.]+)\.(\w+)")
 ONE_TAG = re.compile(r"\s*\{%(?:(?!%\}).)*%\}")
 FORBIDDEN = {
     "style attribute": re.compile(r"<[^>]*\sstyle\s*="),
@@ -47,6 +49,13 @@ def test_lines_can_be_read_and_compared(name: str) -> None:
     lines = (ROOT / name).read_text().splitlines()
 
     assert [line for line in lines if len(line) > MOST_WIDE and not ONE_TAG.fullmatch(line)] == []
+
+
+def test_templates_name_the_page_that_they_show() -> None:
+    """Who opens a template finds there which value it is given."""
+    named = [(name, *what) for name in TEMPLATES for what in CONTEXT.findall((ROOT / name).read_text())]
+    assert len(named) > 60
+    assert [(name, page) for name, module, page in named if not hasattr(import_module(module), page)] == []
 
 
 @pytest.mark.parametrize("name", [name for name in TEMPLATES if "{% extends" in (ROOT / name).read_text()])

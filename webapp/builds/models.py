@@ -159,7 +159,7 @@ class Build(models.Model):
     waits_for_branch = models.CharField(max_length=BRANCH_LENGTH, blank=True, db_default="")
     """The branch of its chain whose JobSpecs resolution waits for; who publishes them rings the build."""
     notes = models.JSONField(default=list)
-    """What the reader of the plan should know: old JobSpecs used because publication failed."""
+    """Warnings of the planner, such as that old JobSpecs are used because publication failed."""
     plan = models.JSONField(null=True)
     by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     is_trusted = models.BooleanField(default=False)

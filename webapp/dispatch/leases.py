@@ -16,6 +16,7 @@ from django.db import models
 from django.db.models import F
 
 from webapp.core import clock
+from webapp.core.errors import TooManyRequests
 from webapp.core.moves import Moves, Row_co
 from webapp.dispatch.stamps import Stamp
 from webapp.runtime import doorbell
@@ -65,6 +66,40 @@ class Leases(Moves[Row_co], Generic[Row_co]):
     def note_rung(self) -> None:
         """Write down that a worker was rung for them."""
         self.update(rung_at=clock.now())
+
+    def check_room(self, *, most: int, noun: str) -> None:
+        """Refuse to start more of them while so many are not over yet.
+
+        Args:
+            most: so many may wait or run.
+            noun: what they are called, in the plural.
+
+        Raises:
+            TooManyRequests: there is no room; nothing was done.
+
+        """
+        if self._count_unfinished() >= most:
+            message = f"{most} {noun} wait already. Ask again when some of them are done."
+            raise TooManyRequests(message, code=f"too_many_{noun}")
+
+    def check_own_room(self, by: int | None, *, most: int, noun: str) -> None:
+        """Refuse a person who has so many of them that are not over yet.
+
+        Args:
+            by: the person; the rows have a column of that name.
+            most: so many of theirs may wait or run.
+            noun: what they are called, in the plural.
+
+        Raises:
+            TooManyRequests: they have too many; nothing was done.
+
+        """
+        if self.filter(by=by)._count_unfinished() >= most:
+            message = f"{most} of your {noun} are not over yet. Wait for one, or stop it."
+            raise TooManyRequests(message, code=f"too_many_{noun}")
+
+    def _count_unfinished(self) -> int:
+        return self.filter(**{f"{self.column}__in": [self.waits, self.runs, *self.ending]}).count()
 
     def claim(self, row: models.Model, **values: Any) -> bool:
         """Take a row that is as it was read; of all who ask at once one gets it.

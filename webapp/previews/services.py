@@ -49,7 +49,7 @@ from webapp.comparisons.services.answers import ANSWER, explain_end, explain_sil
 from webapp.comparisons.services.requests import locate
 from webapp.core import clock
 from webapp.core.databases import keep_trying
-from webapp.core.errors import AppError, Conflict, InvalidInput, TooManyRequests
+from webapp.core.errors import AppError, Conflict, InvalidInput
 from webapp.datasets import queries as datasets
 from webapp.datasets.queries.preview import current_schema, read_metadata
 from webapp.dispatch.failures import PATIENCE_S, PartLost, settled_failures
@@ -166,7 +166,8 @@ def start_preview(
     _check_size(file, drafts)
     for draft in drafts:
         check_draft(draft)
-    _check_queue(by)
+    CodePreview.objects.check_own_room(by.user_id, most=MOST_OWN, noun="previews")
+    CodePreview.objects.check_room(most=MOST_WAITING, noun="previews")
     with transaction.atomic():
         preview = CodePreview.objects.create(
             repository=repository,
@@ -194,16 +195,6 @@ def _check_size(file: str, drafts: Sequence[FileDraft]) -> None:
     if signs > MOST_SIGNS:
         message = f"The changed files of a preview have at most {MOST_SIGNS:,} signs together; these have {signs:,}."
         raise InvalidInput(message, code="too_large", errors={"files": [message]})
-
-
-def _check_queue(by: Principal) -> None:
-    waiting = CodePreview.objects.filter(state__in=(PreviewState.QUEUED, PreviewState.RUNNING))
-    if waiting.filter(by=by.user_id).count() >= MOST_OWN:
-        message = f"{MOST_OWN} of your previews are not over yet. Wait for one, or stop it."
-        raise TooManyRequests(message, code="too_many_previews")
-    if waiting.count() >= MOST_WAITING:
-        message = f"{MOST_WAITING} previews wait already. Ask again when some of them are done."
-        raise TooManyRequests(message, code="too_many_previews")
 
 
 def _ring(preview: CodePreview) -> None:

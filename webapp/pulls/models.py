@@ -446,6 +446,8 @@ class MergeRows(Moves["Merge"]):
 class Merge(models.Model):
     """One merge as an operation that survives a crash: prepared, landed in Git, then rebuilding master.
 
+    What waits to be merged is a `QueuedMerge`; this is its landing.
+
     The merge commit is made before any ref moves and its hash is kept here, so that after a crash the sweeper can tell
     from Git alone whether the merge landed.
     """

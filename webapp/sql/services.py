@@ -24,7 +24,6 @@ from webapp.core.errors import (
     InvalidInput,
     NotFound,
     PermissionDenied,
-    TooManyRequests,
 )
 from webapp.datasets import queries as datasets
 from webapp.dispatch.failures import PATIENCE_S, named_failures, settled_failures
@@ -97,7 +96,9 @@ def start_query(*, repository: Repository, branch: str, sql: str, by: Principal,
     queries.check_branch(repository, branch)
     if base:
         _check_base(repository, branch, base)
-    _check_queue(by)
+    by_hand = Query.objects.filter(check_name="")
+    by_hand.check_own_room(by.user_id, most=MOST_OWN, noun="queries")
+    by_hand.check_room(most=MOST_WAITING, noun="queries")
     names = queries.list_names(sql)
     named = queries.find_tables(by, repository, branch=branch, base=base, names=names)
     with transaction.atomic():
@@ -199,16 +200,6 @@ def enter_query(
     record_audit(by=actor, verb="run_query", object=repository.name, branch=branch, detail=detail)
     _ring(query)
     return query
-
-
-def _check_queue(by: Principal) -> None:
-    waiting = Query.objects.filter(state__in=(QueryState.QUEUED, QueryState.RUNNING), check_name="")
-    if waiting.filter(by=by.user_id).count() >= MOST_OWN:
-        message = f"{MOST_OWN} of your queries are not over yet. Wait for one, or stop it."
-        raise TooManyRequests(message, code="too_many_queries")
-    if waiting.count() >= MOST_WAITING:
-        message = f"{MOST_WAITING} queries wait already. Ask again when some of them are done."
-        raise TooManyRequests(message, code="too_many_queries")
 
 
 def _ring(query: Query) -> None:

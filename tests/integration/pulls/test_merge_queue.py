@@ -28,7 +28,7 @@ from webapp.pulls.models import Merge, PullRequest, QueuedMerge
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.states import MergeState, PullState, QueueState
-from webapp.pulls.services import enqueue_pull, merge_pull, merging, pulls, queueing, withdraw_pull
+from webapp.pulls.services import enqueue_pull, leave_queue, merge_pull, merging, pulls, queueing
 from webapp.pulls.services.queueing import advance_queue, sweep_branches
 from webapp.repositories import queries as repositories
 from webapp.repositories.models import Protection, Repository
@@ -226,7 +226,7 @@ def test_it_waits_for_approvals_and_leaves_when_one_becomes_void(shop: World) ->
     ("leave", "reason"),
     [
         (lambda shop, pull: pulls.close_pull(pull=pull, by=shop.maker), "The pull request is closed."),
-        (lambda shop, pull: withdraw_pull(pull=pull, by=shop.maker), "Taken out by maker-of-shop."),
+        (lambda shop, pull: leave_queue(pull=pull, by=shop.maker), "Taken out by maker-of-shop."),
         (lambda shop, pull: commit(shop, {"more": "1"}, branch=pull.source), "The head moved from"),
     ],
     ids=["closed", "withdrawn", "pushed to"],
@@ -244,7 +244,7 @@ def test_what_nobody_asks_for_any_more_leaves(shop: World, leave: Any, reason: s
     assert (queued.state, build.state, head(shop)) == (QueueState.WITHDRAWN, BuildState.ABORTED, before)
     assert queued.reason.startswith(reason)
     with pytest.raises(Conflict, match="Nobody asks"):
-        withdraw_pull(pull=pull, by=shop.maker)
+        leave_queue(pull=pull, by=shop.maker)
 
 
 def test_one_that_conflicts_with_those_before_it_waits_for_what_becomes_of_them(shop: World) -> None:
@@ -316,7 +316,7 @@ def test_a_landing_that_is_cut_is_taken_on_once(shop: World, point: str) -> None
             advance(shop)
     assert states_of(queued) == [QueueState.LANDING]
     with pytest.raises(Conflict):
-        withdraw_pull(pull=pull, by=shop.maker)
+        leave_queue(pull=pull, by=shop.maker)
     Merge.objects.update(created_at=clock.now() - timedelta(minutes=1))
     merging.sweep_merges()
     advance(shop, queued)

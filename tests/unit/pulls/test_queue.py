@@ -38,6 +38,7 @@ MOVED = "master has 2 commits that the branch was not built with"
         (0, None, ("green", "master has nothing that the branch was not built with")),
         (2, None, ("pending", MOVED)),
         (2, ResultOfQueue(QueueState.TESTING, "h", "", 7), ("pending", "what would land is being tested")),
+        (2, ResultOfQueue(QueueState.WAITING, "", "", None), ("pending", MOVED)),
         (2, ResultOfQueue(QueueState.GREEN, "h", "", 7), ("green", "what would land is built")),
         (2, ResultOfQueue(QueueState.GREEN, "before", "", 7), ("pending", "what would land is being tested")),
         (2, ResultOfQueue(QueueState.RED, "h", "Build 7 failed.", 7), ("red", "Build 7 failed.")),

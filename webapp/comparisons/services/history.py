@@ -9,14 +9,13 @@ from django.db import transaction
 from webapp.comparisons.models import Comparison
 from webapp.comparisons.queries.ends import ComparedEnds
 from webapp.comparisons.rules import states
-from webapp.comparisons.rules.states import ComparisonState
 from webapp.comparisons.services.comparisons import (
     find_comparison,
     hash_identity,
     request_comparison,
     ring_comparison,
 )
-from webapp.core.errors import Conflict, TooManyRequests
+from webapp.core.errors import Conflict
 
 if TYPE_CHECKING:
     from webapp.accounts.rules.sight import RowSight
@@ -102,6 +101,4 @@ def check_queue() -> None:
         TooManyRequests: too many wait.
 
     """
-    if Comparison.objects.filter(state__in=(ComparisonState.QUEUED, ComparisonState.RUNNING)).count() >= MOST_WAITING:
-        message = f"{MOST_WAITING} comparisons wait already. Ask again when some of them are done."
-        raise TooManyRequests(message, code="too_many_comparisons")
+    Comparison.objects.all().check_room(most=MOST_WAITING, noun="comparisons")

@@ -770,7 +770,7 @@ class PullQueue(PullEndpoint):
     @extend_schema(operation_id="unqueuePull", responses={204: None, **refusals(409)})
     def delete(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002
         """Ask for it no more."""
-        services.withdraw_pull(pull=self.find(repo, number), by=self.principal)
+        services.leave_queue(pull=self.find(repo, number), by=self.principal)
         return Response(status=204)
 
 

@@ -15,7 +15,7 @@ from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.loads import find_load_refusal
 from webapp.pulls.rules import approvals
 from webapp.pulls.rules.queue import Entry, Fate, explain_departure, explain_lost_rights
-from webapp.pulls.rules.states import MERGE_HAS_LANDED, MergeState, PullState, QueueState
+from webapp.pulls.rules.states import MERGE_HAS_LANDED, QUEUE_IN_LINE, MergeState, PullState, QueueState
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -66,7 +66,7 @@ def find_ejected(pull: PullRequest) -> QueuedMerge | None:
 def find_places(rows: Iterable[QueuedMerge]) -> dict[int, int]:
     """Return the places in their queues, from 1, of those of some merges that have one."""
     repositories = {row.repository_id for row in rows}
-    going_on = QueuedMerge.objects.filter(repository__in=repositories).going_on().exclude(state=QueueState.WAITING)
+    going_on = QueuedMerge.objects.filter(repository__in=repositories).going_on().filter(state__in=QUEUE_IN_LINE)
     places: dict[int, int] = {}
     taken: Counter[tuple[int, str]] = Counter()
     for pk, repository, target in going_on.values_list("pk", "repository", "target"):

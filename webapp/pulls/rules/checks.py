@@ -8,7 +8,7 @@ from typing import assert_never
 
 from webapp.builds.rules.states import BuildState
 from webapp.core.words import counted
-from webapp.pulls.rules.states import QUEUE_GOES_ON, QueueState
+from webapp.pulls.rules.states import QUEUE_IN_LINE, QueueState
 from webapp.repositories.rules.checks import BUILD, DATA_CURRENT, GREEN, JOBSPECS, MERGE_RESULT, RED, TONES, WAITING
 from webapp.repositories.rules.states import PublicationState
 from webapp.sql.rules.checks import CheckVerdict
@@ -123,7 +123,7 @@ def judge_merge_result(behind: int, target: str, *, head: str | None, tested: Re
         return CheckResult(MERGE_RESULT, GREEN, "what would land is built", build=tested.build)
     if tested is not None and tested.base == head and tested.state == QueueState.RED:
         return CheckResult(MERGE_RESULT, RED, tested.reason, build=tested.build)
-    if tested is not None and tested.state in QUEUE_GOES_ON:
+    if tested is not None and tested.state in QUEUE_IN_LINE:
         return CheckResult(MERGE_RESULT, WAITING, "what would land is being tested", build=tested.build)
     moved = f"{target} has {counted(behind, 'commit')} that the branch was not built with"
     return CheckResult(MERGE_RESULT, WAITING, moved)

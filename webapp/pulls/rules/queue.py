@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from webapp.pulls.rules.datasets import find_downstream, find_upstream
-from webapp.pulls.rules.states import QUEUE_TESTED, PullState, QueueState
+from webapp.pulls.rules.states import QUEUE_IN_LINE, QUEUE_TESTED, PullState, QueueState
 
 QUEUE_PREFIX = "_queue/"
 TESTED_AT_ONCE = 4
@@ -91,7 +91,7 @@ def list_steps(entries: Sequence[Entry], *, head: str) -> list[Step]:
         step = _judge(entry)
         if step is not None:
             steps.append(step)
-        elif entry.state != QueueState.WAITING:
+        elif entry.state in QUEUE_IN_LINE:
             line.append(entry)
     return [*steps, *_advance(line, head)]
 

@@ -149,6 +149,8 @@ class QueueState(State):
 
 QUEUE_GOES_ON = frozenset(QueueState) - QueueState.ends()
 """Merges that are still asked for."""
+QUEUE_IN_LINE = QUEUE_GOES_ON - {QueueState.WAITING}
+"""Merges that have a place in the queue; what waits for approvals has none yet."""
 QUEUE_TESTED = frozenset({QueueState.TESTING, QueueState.GREEN, QueueState.RED})
 """Merges that are tested on a commit, or were: on another one they are tested again."""
 

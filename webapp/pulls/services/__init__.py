@@ -36,7 +36,7 @@ from webapp.pulls.services.pulls import (
     reopen_pull,
     update_pull,
 )
-from webapp.pulls.services.queueing import advance_by_id, enqueue_pull, withdraw_pull
+from webapp.pulls.services.queueing import advance_by_id, enqueue_pull, leave_queue
 from webapp.pulls.services.remarks import add_comment, delete_comment, edit_comment, mark_viewed, resolve_comment
 from webapp.pulls.services.reverting import revert_pull
 from webapp.pulls.services.reviewers import ask_reviewers, unask_reviewers
@@ -67,6 +67,7 @@ __all__ = [
     "enqueue_pull",
     "judge_dataset",
     "label_pull",
+    "leave_queue",
     "mark_viewed",
     "merge_pull",
     "open_pull",
@@ -86,5 +87,4 @@ __all__ = [
     "unask_reviewers",
     "update_branch",
     "update_pull",
-    "withdraw_pull",
 ]

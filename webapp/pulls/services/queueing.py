@@ -102,7 +102,7 @@ def enqueue_pull(
     return queued
 
 
-def withdraw_pull(*, pull: PullRequest, by: Principal) -> QueuedMerge:
+def leave_queue(*, pull: PullRequest, by: Principal) -> QueuedMerge:
     """Ask no more for a merge; what is landing already lands.
 
     Raises:

@@ -432,7 +432,7 @@ def queue_merge(request: HttpRequest, pull: PullRequest, by: Principal) -> str:
 @_form("#merge-title")
 def leave_queue(_request: HttpRequest, pull: PullRequest, by: Principal) -> str:
     """Ask for the merge no more."""
-    services.withdraw_pull(pull=pull, by=by)
+    services.leave_queue(pull=pull, by=by)
     return ""
 
 
