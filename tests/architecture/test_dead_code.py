@@ -17,6 +17,8 @@ CALLED_BY_NAME = {
     *("ordering", "indexes", "verbose_name_plural", "bound_field_class", "field_template_name"),
     *(
         "forward_related_accessor_class",
+        "get_expiry_age",
+        "get_expiry_date",
         "from_db_value",
         "clean_checks",
         "clean_groups",
@@ -41,6 +43,8 @@ CALLED_BY_NAME = {
     *("accepted_media_type", "accepted_renderer", "content_negotiation_class", "format_suffix", "parser_classes"),
     *("pagination_class", "renderer_context", "select_renderer"),
     *("get_paginated_response_schema", "get_schema_operation_parameters"),
+    # Authlib
+    *("client_cls",),
     # Celery, Kombu and Granian
     *("_init_shared_socket", "_purge", "_put", "connection_errors", "default_connection_params", "do_restore"),
     *("driver_name", "driver_version", "start_heartbeat"),

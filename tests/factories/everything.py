@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from django.contrib.auth.models import Group
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from tests.factories import build_rows, datasets, repositories
 from tests.factories.api_document import PREFIX, read_document
-from webapp.accounts.models import User
+from webapp.accounts.models import ProvidedMembership, ProviderIdentity, User, UserSession
 from webapp.accounts.rules.scopes import SCOPES
 from webapp.accounts.services import create_token, grant_role
 from webapp.builds.models import Job
@@ -89,6 +90,8 @@ class World:
     secrets: dict[tuple[str, str], str] = field(default_factory=dict)
     own_token: dict[str, int] = field(default_factory=dict)
     """A token that each role may revoke."""
+    own_session: dict[str, int] = field(default_factory=dict)
+    """A session that each role may end."""
     own_pending: dict[str, int] = field(default_factory=dict)
     """A comment that each role keeps for its review."""
     own_preview: dict[str, int] = field(default_factory=dict)
@@ -143,7 +146,7 @@ def make_world() -> World:
             "repo": "shop", "branch": "master", "sha": commit.sha, "path": "pipeline.toml", "username": "a-reader",
             "number": pull.number, "webhook": webhook.pk, "dataset_id": dataset.pk, "build_id": build.pk,
             "job_id": Job.objects.filter(build=build).values_list("pk", flat=True).get(),
-            "transaction": opened.pk, "token_id": 0, "name": "shop", "label": "data", "comment_id": comment.pk,
+            "transaction": opened.pk, "token_id": 0, "session_id": 0, "name": "shop", "label": "data", "comment_id": comment.pk,
             "query_id": query.pk, "deleted_id": list_deleted_branches(dataset)[0].pk,
             "rest": "master/pipeline.toml", "own_branch": "fix", "draft": "none", "notification": 0,
         },
@@ -153,6 +156,9 @@ def make_world() -> World:
     for role, scope in itertools.product(ROLES, ("", *SCOPES)):
         repositories.a_branch(repository, f"of-{role}-{scope}")
         world.own_token[role] = create_token(user=users[role], name="to be revoked")[0].pk
+        world.own_session[role] = UserSession.objects.update_or_create(user=users[role], session_key=role)[0].pk
+    ProviderIdentity.objects.create(user=users["reader"], issuer="https://id.example", subject="a-reader")
+    ProvidedMembership.objects.create(user=users["reader"], group=Group.objects.create(name="of the provider"))
     Label.objects.create(repository=repository, name="data", tone="ok")
     for role, user in users.items():
         world.own_pending[role] = PendingComment.objects.create(pull=pull, author=user, body="b").pk

@@ -13,7 +13,7 @@ from django.urls import resolve
 
 from tests.factories import build_rows
 from tests.factories.everything import CHECK, World, add_check, list_pages
-from webapp.accounts.models import Token, User
+from webapp.accounts.models import ProviderIdentity, Token, User
 from webapp.accounts.queries import principal_for_user
 from webapp.builds.models import Build
 from webapp.builds.queries.drafts import sign_draft
@@ -94,10 +94,17 @@ def list_account_forms(world: World) -> Iterator[Form]:
     wishes = {reason.value: reason.channel for reason in Reason}
     yield Form("/settings/notifications", wishes, "set_notifications", "mira", by="mira")
     yield Form("/inbox/mark", {"all": "1", "state": "read"}, "mark_notifications", "mira", by="mira")
+    yield Form("/settings/sessions/end", {"others": "1"}, "end_sessions", "mira", by="mira")
+    yield Form("/settings/profile/unlink", {}, "unlink_identity", "mira", by="mira", prepare=link_mira)
     token = world.own_token["admin"]
     yield Form("/settings/tokens", {"name": "notebook", "days": "7"}, "create_token", "notebook", by="mira")
     yield Form(f"/settings/tokens/{token}/revoke", {}, "revoke_token", Token.objects.get(pk=token).name)
     yield Form("/logout", {}, "sign_out", "mira", by="mira")
+
+
+def link_mira() -> dict[str, Any]:
+    ProviderIdentity.objects.create(user=User.objects.get(username="mira"), issuer="https://id.example", subject="mira")
+    return {}
 
 
 def list_repository_forms() -> Iterator[Form]:

@@ -180,6 +180,7 @@ class Large:
             "my settings": "/settings",
             "my notifications": "/settings/notifications",
             "my tokens": "/settings/tokens",
+            "my profile": "/settings/profile",
             "inbox": "/inbox?state=all",
             "upload": "/upload",
             "builds": "/builds",
@@ -242,6 +243,8 @@ class Large:
             "REST: audit log": f"/api/v1/audit?limit={LISTED}",
             "REST: users": f"/api/v1/users?limit={LISTED}",
             "REST: groups": f"/api/v1/groups?limit={LISTED}",
+            "REST: my profile": "/api/v1/profile",
+            "REST: my sessions": f"/api/v1/sessions?limit={LISTED}",
             "REST: tokens of a user": f"/api/v1/users/{self.reader.username}/tokens?limit={LISTED}",
             "REST: webhooks": f"/api/v1/repositories/{self.repository.name}/webhooks?limit={LISTED}",
         }

@@ -6,10 +6,11 @@ Modules:
     permissions: who may do what; every app asks here.
     queries: who is asking, and what they own.
     services: everything that writes accounts.
+    pages: what people see of their own account.
     forms: fields of the account pages.
     serializers: shapes of the REST API.
     views: sign-in, settings and tokens.
-    api: endpoints of tokens, users, groups and the audit log.
+    api: endpoints of tokens, sessions, users, groups and the audit log.
     urls: addresses of all these.
     middleware: who is asking, decided before any view.
     apps: the app, for Django.

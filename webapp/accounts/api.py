@@ -24,6 +24,8 @@ from webapp.accounts.serializers import (
     NewTokenSerializer,
     NewUserSerializer,
     PasswordSerializer,
+    ProfileSerializer,
+    SessionSerializer,
     TokenSerializer,
     UserChangesSerializer,
     UserSerializer,
@@ -130,6 +132,48 @@ class TokenView(ApiView):
         # Tokens are settings: one that was made for writing data ends no other.
         permissions.check_scope(self.principal, "maintain")
         services.revoke_token_of(token_id=token_id, by=self.principal)
+        return Response(status=204)
+
+
+class ProfileView(ApiView):
+    """The caller's own account."""
+
+    @extend_schema(responses=ProfileSerializer)
+    def get(self, request: Request) -> Response:  # noqa: ARG002 - DRF's signature
+        """Return names, groups, and who the caller is at the sign-in provider; GET /repositories has the roles."""
+        return Response(ProfileSerializer(queries.get_signed_in_user(self.principal)).data)
+
+
+class SessionsView(ApiView):
+    """The caller's own sessions."""
+
+    @extend_schema(responses=SessionSerializer(many=True))
+    def get(self, request: Request) -> Response:
+        """List sessions that have not ended, the last one used first."""
+        sessions = queries.list_sessions(user_id=self.principal.user_id)
+        asking = {"session_key": request.session.session_key}
+        return Response(paginate(request, sessions, SessionSerializer, look_up=lambda _sessions: asking))
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request) -> Response:
+        """End all sessions, at once, but the one that asks."""
+        permissions.check_scope(self.principal, "maintain")
+        is_session = request._request.principal_by_session  # type: ignore[attr-defined]
+        session_key = (request.session.session_key or "") if is_session else ""
+        user = services.end_other_sessions(session_key=session_key, by=self.principal)
+        if session_key:
+            services.continue_session(request._request, user=user)
+        return Response(status=204)
+
+
+class SessionView(ApiView):
+    """One session."""
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, session_id: int) -> Response:  # noqa: ARG002 - DRF's signature
+        """End one of one's own sessions, at once, and what streams to it."""
+        permissions.check_scope(self.principal, "maintain")
+        services.end_session(session_id=session_id, by=self.principal)
         return Response(status=204)
 
 

@@ -10,10 +10,11 @@ class AccountsConfig(AppConfig):
     label = "accounts"
 
     def ready(self) -> None:
-        """Register the sealing of the audit log, and what checks it."""
+        """Register the sealing of the audit log, what checks it, and what removes sessions that have ended."""
         from webapp.accounts.services.audit import seal_audit
         from webapp.accounts.services.checking import check_audit_chain
         from webapp.accounts.services.retention import remove_old_entries
+        from webapp.accounts.services.sessions import remove_ended_sessions
         from webapp.core.fsck import register_check
         from webapp.dispatch.sweeps import register_sweep
 
@@ -21,3 +22,4 @@ class AccountsConfig(AppConfig):
         register_check(name="audit", promise=promise, run=check_audit_chain)
         register_sweep(name="audit", every_seconds=2, run=seal_audit)
         register_sweep(name="audit retention", every_seconds=600, run=remove_old_entries)
+        register_sweep(name="sessions", every_seconds=3600, run=remove_ended_sessions)

@@ -7,11 +7,14 @@ from collections.abc import Callable
 from django.http import HttpRequest, HttpResponse
 
 from webapp.accounts import permissions, queries, services
+from webapp.core import clock
 from webapp.core.errors import AppError
 from webapp.core.http import HEALTH_PATHS
 from webapp.core.problems import problem_response
 
-TOKEN_PREFIXES = ("/api/", "/events/")
+STREAMS = "/events/"
+"""What goes on by itself while a page is open: no sign that anybody is there."""
+TOKEN_PREFIXES = ("/api/", STREAMS)
 """Where programs go: the REST API, and the streams of what happens."""
 
 
@@ -49,4 +52,6 @@ class PrincipalMiddleware:
         elif request.user.is_authenticated:
             request.principal = queries.principal_for_user(request.user)  # type: ignore[attr-defined]
             request.principal_by_session = True  # type: ignore[attr-defined]
+            if request.session.session_key and not request.path.startswith(STREAMS):
+                queries.session_uses.note(request.session.session_key, clock.now())
         return self.get_response(request)

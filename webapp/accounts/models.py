@@ -11,6 +11,7 @@ from django.contrib.auth.models import AbstractUser
 from django.db import models
 from django.db.models.functions import Lower
 
+from webapp.accounts.rules.agents import describe_agent
 from webapp.accounts.rules.audit import ALLOWED, mac_of_gap
 from webapp.accounts.rules.roles import ROLE_CHOICES
 from webapp.accounts.rules.themes import COLOR_MODES, DARK_THEMES, LIGHT_THEMES
@@ -59,6 +60,68 @@ class Token(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} of {self.user_id}"
+
+
+class ProviderIdentity(models.Model):
+    """Who somebody is at a sign-in provider: its issuer with the subject that it calls them by, never an address alone."""
+
+    user = models.OneToOneField(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="provider_identity", db_constraint=False
+    )
+    issuer = models.CharField(max_length=400)
+    subject = models.CharField(max_length=255)
+    email = models.EmailField(blank=True)
+    """As the provider verified it when they signed in last."""
+    is_admin = models.BooleanField(default=False)
+    """Whether it is the provider that makes the user an admin, and may take that back."""
+    linked_at = models.DateTimeField(default=clock.now)
+
+    class Meta(TypedModelMeta):
+        constraints: ClassVar = [models.UniqueConstraint(fields=["issuer", "subject"], name="identity_once")]
+
+    def __str__(self) -> str:
+        return f"{self.subject} at {self.issuer}"
+
+
+class ProvidedMembership(models.Model):
+    """That it is the provider by which a user is in a group. Memberships without one were made by hand, and stay."""
+
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="provided_memberships", db_constraint=False
+    )
+    group = models.ForeignKey("auth.Group", on_delete=models.CASCADE, related_name="+", db_constraint=False)
+
+    class Meta(TypedModelMeta):
+        constraints: ClassVar = [models.UniqueConstraint(fields=["user", "group"], name="provided_once")]
+
+    def __str__(self) -> str:
+        return f"{self.user_id} in {self.group_id}"
+
+
+class UserSession(models.Model):
+    """A session that somebody began by signing in: on what, from where. Django's row with its key says whether it lasts."""
+
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="sessions", db_constraint=False
+    )
+    session_key = models.CharField(max_length=40, unique=True)
+    address = models.CharField(max_length=64)
+    agent = models.CharField(max_length=400)
+    """What the browser calls itself."""
+    began_at = models.DateTimeField(default=clock.now)
+    seen_at = models.DateTimeField(default=clock.now)
+    """Its last request, to the minute."""
+
+    class Meta(TypedModelMeta):
+        ordering: ClassVar = ["-seen_at", "-pk"]
+
+    def __str__(self) -> str:
+        return f"{self.device} of {self.user_id}"
+
+    @property
+    def device(self) -> str:
+        """Browser and system in words."""
+        return describe_agent(self.agent)
 
 
 class RepositoryRole(models.Model):
@@ -118,7 +181,7 @@ class LoginFailure(models.Model):
     """A failed sign-in, or one that is being looked at, counted to slow down guessing."""
 
     kind = models.CharField(max_length=10, default="password")
-    """password or token."""
+    """password, token or provider."""
     username = models.CharField(max_length=150)
     """As it was given, in lower case."""
     address = models.CharField(max_length=64)

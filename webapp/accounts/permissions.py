@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from django.conf import settings
 from django.db.models import Value
 from django.db.models.functions import Lower
 
@@ -257,6 +258,11 @@ def _list_rules(path: str) -> Sequence[tuple[str, str, bool, Sequence[str], Sequ
 @asked_once
 def _is_in_groups(user_id: int, groups: frozenset[str]) -> bool:
     return User.objects.filter(pk=user_id, groups__name__in=groups).exists()
+
+
+def may_use_password(user: User) -> bool:
+    """Return whether a user may sign in with a password: with TRIBUTARY_OIDC_ONLY admins alone."""
+    return user.has_usable_password() and (user.is_superuser or not settings.TRIBUTARY_OIDC_ONLY)
 
 
 def check_admin(principal: Principal) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from django.contrib.auth.models import Group
 from rest_framework import serializers
 
-from webapp.accounts.models import AuditEntry, Token, User
-from webapp.accounts.queries import AuditFilter
+from webapp.accounts.models import AuditEntry, ProviderIdentity, Token, User, UserSession
+from webapp.accounts.queries import AuditFilter, list_group_names
 from webapp.accounts.rules.audit import FIELDS, OUTCOMES
 from webapp.accounts.rules.scopes import SCOPES
 from webapp.core.inputs import Flag, Text
@@ -18,6 +18,47 @@ class TokenSerializer(serializers.ModelSerializer[Token]):
     class Meta:
         model = Token
         fields = ("id", "name", "scopes", "created_at", "expires_at", "last_used_at")
+
+
+class SessionSerializer(serializers.ModelSerializer[UserSession]):
+    """A session of the caller, without its secret."""
+
+    device = serializers.CharField(read_only=True)
+    is_current = serializers.SerializerMethodField(help_text="whether it is the one that asks")
+
+    class Meta:
+        model = UserSession
+        fields = ("id", "device", "address", "began_at", "seen_at", "is_current")
+
+    def get_is_current(self, session: UserSession) -> bool:
+        """Compare it with the session that asks; a token is none."""
+        return session.session_key == self.context.get("session_key")
+
+
+class ProviderIdentitySerializer(serializers.ModelSerializer[ProviderIdentity]):
+    """Who somebody is at the sign-in provider."""
+
+    class Meta:
+        model = ProviderIdentity
+        fields = ("issuer", "subject", "linked_at")
+
+
+class ProfileSerializer(serializers.ModelSerializer[User]):
+    """The caller's own account."""
+
+    name = serializers.CharField(source="get_full_name", read_only=True)
+    email = serializers.CharField(read_only=True)
+    is_admin = serializers.BooleanField(source="is_superuser", read_only=True)
+    groups = serializers.SerializerMethodField()
+    provider = ProviderIdentitySerializer(source="provider_identity", allow_null=True, default=None, read_only=True)
+
+    class Meta:
+        model = User
+        fields = ("username", "name", "email", "is_admin", "groups", "provider")
+
+    def get_groups(self, user: User) -> list[str]:
+        """Return their names."""
+        return list_group_names(user_id=user.pk)
 
 
 class NewTokenSerializer(serializers.Serializer[Token]):

@@ -3,6 +3,7 @@
 Modules:
     settings: settings by environment; unset means an embedded default.
     database_urls: from DATABASE_URL to Django's settings of a database.
+    issuers: whether TRIBUTARY_OIDC_ISSUER can be used.
     locations: from TRIBUTARY_LOCATIONS to prefixes where tables may lie.
     urls: the root of all addresses.
     asgi: one port: catalog and Git beside Django.

@@ -70,6 +70,8 @@ def _find_gate(path: str) -> Gate:
     """Return the threads that answer a path: what waits for others, and what tells of our health, has its own."""
     if path == "/readyz":
         return _readiness
+    if path.startswith(("/login/provider", "/logout/provider")):
+        return _provider
     return _uploads if _is_upload(path) else _ordinary
 
 
@@ -79,6 +81,7 @@ def _is_upload(path: str) -> bool:
 
 _ordinary = Gate("pages", threads=8, waiting=128)
 _uploads = Gate("uploads", threads=16, waiting=64, patience_s=300, deadline_s=900)
+_provider = Gate("sign-ins by the provider", threads=4, waiting=64)
 _readiness = Gate("readiness", threads=1, waiting=8)
 for _gate in (catalog_gate, _ordinary):
     register_gate(_gate)

@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from webapp.config.database_urls import read_database_url
+from webapp.config.issuers import check_issuer
 from webapp.config.locations import read_locations
 from webapp.runtime.handed_over import find_home, read_or_make_key, read_secret
 from webapp.runtime.privileges import hide_memory
@@ -85,6 +86,22 @@ TRIBUTARY_AUDIT_DAYS = int(os.environ.get("TRIBUTARY_AUDIT_DAYS") or 0)
 TRIBUTARY_EXECUTOR = os.environ.get("TRIBUTARY_EXECUTOR") or "auto"
 TRIBUTARY_EMBEDDED_BYTES = int(os.environ.get("TRIBUTARY_EMBEDDED_BYTES") or 256 * 1024 * 1024)
 TRIBUTARY_ADMIN_PASSWORD = read_secret("TRIBUTARY_ADMIN_PASSWORD")
+# The OpenID Connect provider by which people sign in; without an issuer there is none.
+TRIBUTARY_OIDC_ISSUER = os.environ.get("TRIBUTARY_OIDC_ISSUER", "").strip()
+TRIBUTARY_OIDC_CLIENT_ID = os.environ.get("TRIBUTARY_OIDC_CLIENT_ID", "")
+# Without one the client is a public one, which PKCE alone protects.
+TRIBUTARY_OIDC_CLIENT_SECRET = read_secret("TRIBUTARY_OIDC_CLIENT_SECRET")
+check_issuer(TRIBUTARY_OIDC_ISSUER, client_id=TRIBUTARY_OIDC_CLIENT_ID)
+TRIBUTARY_OIDC_NAME = os.environ.get("TRIBUTARY_OIDC_NAME") or urlsplit(TRIBUTARY_OIDC_ISSUER).hostname or ""
+TRIBUTARY_OIDC_SCOPES = (os.environ.get("TRIBUTARY_OIDC_SCOPES") or "openid email profile").replace(",", " ").split()
+# The claim that lists groups; which of them are taken over (none named: all); and the one whose members are admins.
+TRIBUTARY_OIDC_GROUPS_CLAIM = os.environ.get("TRIBUTARY_OIDC_GROUPS_CLAIM") or "groups"
+TRIBUTARY_OIDC_GROUPS = frozenset(
+    name.strip() for name in os.environ.get("TRIBUTARY_OIDC_GROUPS", "").split(",") if name.strip()
+)
+TRIBUTARY_OIDC_ADMIN_GROUP = os.environ.get("TRIBUTARY_OIDC_ADMIN_GROUP", "").strip()
+# Passwords open the accounts of admins alone, so that an installation whose provider is away can still be looked after.
+TRIBUTARY_OIDC_ONLY = os.environ.get("TRIBUTARY_OIDC_ONLY", "0") == "1" and bool(TRIBUTARY_OIDC_ISSUER)
 
 # The mail server that takes notifications; unset: nobody is told anything by mail.
 EMAIL_HOST = os.environ.get("EMAIL_HOST", "")
@@ -200,6 +217,10 @@ STORAGES = {
 }
 WHITENOISE_MANIFEST_STRICT = False
 
+SESSION_ENGINE = "webapp.core.sessions"
+# A session ends so long after its last request, and so long after its sign-in.
+TRIBUTARY_SESSION_IDLE_HOURS = float(os.environ.get("TRIBUTARY_SESSION_IDLE_HOURS") or 168)
+TRIBUTARY_SESSION_HOURS = float(os.environ.get("TRIBUTARY_SESSION_HOURS") or 720)
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_HTTPONLY = True
 # Several installations on one machine share the host name: each has its own cookies.

@@ -64,10 +64,11 @@ class WebServer(MPServer):
 def load_application(_target: str, *, parent: int, port: int, health: socket.socket | None) -> Any:
     """Load the application, in each worker right after its fork."""
     die_with(parent)
-    from webapp.accounts.queries import token_uses
+    from webapp.accounts.queries import session_uses, token_uses
     from webapp.config import asgi
 
     token_uses.start()
+    session_uses.start()
     asgi.places.watch(port)
     if health is not None:
         asgi.pulse.listen_at(health)

@@ -36,6 +36,7 @@ Modules:
     byte_cache: what was used lately, bounded by its bytes.
     change_counter: whether anybody has committed anything since.
     once: questions that a request asks once.
+    sessions: Django's sessions, which end after a time and at an age.
     later: what a request notes and another thread writes.
     prepared: query sets whose SQL is made once.
     databases: locks, and patience with a busy database.

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from typing import Generic, TypeVar
 
 from django.db import connection
 
@@ -16,19 +17,22 @@ logger = logging.getLogger(__name__)
 EVERY_SECONDS = 60.0
 
 
-class Later:
+Key = TypeVar("Key")
+
+
+class Later(Generic[Key]):
     """The newest moment for each row, in this process's memory until it is written, once a minute at most.
 
     Other processes do the same, so `write` must keep the later one of two moments. A process that is killed forgets a
     minute of them.
     """
 
-    def __init__(self, write: Callable[[Mapping[int, datetime]], None]) -> None:
+    def __init__(self, write: Callable[[Mapping[Key, datetime]], None]) -> None:
         self._write = write
         self._lock = threading.Lock()
-        self._noted: dict[int, datetime] = {}
+        self._noted: dict[Key, datetime] = {}
 
-    def note(self, key: int, at: datetime) -> None:
+    def note(self, key: Key, at: datetime) -> None:
         """Remember a moment."""
         with self._lock:
             self._noted[key] = at

@@ -55,6 +55,10 @@ NEEDED_ROLE = {
     f"PATCH {PREFIX}/notifications/settings": "nobody",
     f"POST {PREFIX}/notifications/mark": "nobody",
     f"GET {PREFIX}/repositories": "nobody",
+    f"GET {PREFIX}/profile": "nobody",
+    f"GET {PREFIX}/sessions": "nobody",
+    f"DELETE {PREFIX}/sessions": "nobody",
+    f"DELETE {PREFIX}/sessions/{{session_id}}": "nobody",
     f"GET {PREFIX}/tokens": "nobody",
     f"GET {PREFIX}/users": "nobody",
     f"POST {PREFIX}/datasets": "nobody",
@@ -114,12 +118,16 @@ NEEDED_ROLE = {
     f"GET {REPOSITORY}/webhooks/{{number}}/deliveries": "maintainer",
 }
 """Where it is not reader for a reading method and writer for another one."""
-NEEDED_SCOPE = {f"DELETE {PREFIX}/tokens/{{token_id}}": "maintain"}
+NEEDED_SCOPE = {
+    f"DELETE {PREFIX}/tokens/{{token_id}}": "maintain",
+    f"DELETE {PREFIX}/sessions": "maintain",
+    f"DELETE {PREFIX}/sessions/{{session_id}}": "maintain",
+}
 """Where it is not what the role implies."""
 BY_PASSWORD_OR_SESSION = {f"POST {PREFIX}/tokens", f"POST {PREFIX}/password"}
 """No token makes tokens or changes passwords."""
 
-PUBLIC = {"/login", "/healthz", "/readyz"}
+PUBLIC = {"/login", "/login/provider", "/login/provider/return", "/logout/provider", "/healthz", "/readyz"}
 PULL_PAGE = "/r/{repo}/pulls/{number}"
 WRITTEN_BY_READERS = {
     "/r/{repo}/watch",
@@ -192,6 +200,7 @@ def find_wrong(world: World, client: Client, method: str, path: str, *, role: st
         return
     own = {
         "token_id": world.own_token[role],
+        "session_id": world.own_session[role],
         "pending_id": world.own_pending[role],
         "preview_id": world.own_preview[role],
     }

@@ -15,6 +15,7 @@ import pytest
 import requests
 
 from tests.factories.api_document import ApiDocument, read_document
+from tests.factories.browsing import sign_in
 from tests.factories.builds import HEAD, PIPELINE, Stack, make_transform, running_stack, wait_until
 from webapp.accounts.rules.audit import READS
 
@@ -111,6 +112,11 @@ def walk_accounts(stack: Stack) -> None:
     stack.call("GET", "/users")
     stack.call("PATCH", "/users/mira", json={"password": f"{PASSWORD}-changed"})
     stack.call("GET", "/users/mira/tokens")
+    stack.call("GET", "/profile")
+    sign_in(stack.url.removesuffix("/api/v1"), "admin", "a-password-of-tests-1")
+    (session,) = stack.call("GET", "/sessions")["results"]
+    stack.call("DELETE", f"/sessions/{session['id']}", expect=204)
+    stack.call("DELETE", "/sessions", expect=204)
     changed = {"current_password": f"{PASSWORD}-changed", "password": PASSWORD}
     auth = ("mira", f"{PASSWORD}-changed")
     assert requests.post(f"{stack.url}/password", json=changed, auth=auth, timeout=10).status_code == 204

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from django.conf import settings
 from django.contrib.auth import get_user as get_signed_in
 from django.contrib.auth.models import Group
+from django.contrib.sessions.models import Session
 from django.db import transaction
 from django.db.models import Q, Value
 from django.db.models.functions import Concat, Lower
 from django.http import HttpRequest
 
-from webapp.accounts.models import Folder, Token, User
+from webapp.accounts.models import Folder, ProviderIdentity, RepositoryRole, Token, User, UserSession
 from webapp.accounts.queries.audit import AuditFilter as AuditFilter
 from webapp.accounts.queries.audit import export_csv as export_csv
 from webapp.accounts.queries.audit import export_jsonl as export_jsonl
@@ -32,6 +33,7 @@ from webapp.core.later import Later
 from webapp.core.once import asked_once
 from webapp.core.prepared import Prepared
 from webapp.core.principals import JobScope, Principal
+from webapp.core.sessions import end_of
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
@@ -74,6 +76,21 @@ def _write_uses(uses: Mapping[int, datetime]) -> None:
 
 token_uses = Later(_write_uses)
 """When tokens were used last. The web server starts its thread: no request waits for the database's write lock for it."""
+
+
+def _write_requests(requests: Mapping[str, datetime]) -> None:
+    with transaction.atomic():
+        for row in UserSession.objects.filter(session_key__in=list(requests)):
+            at = requests[row.session_key]
+            if row.seen_at < at:
+                UserSession.objects.filter(pk=row.pk, seen_at__lt=at).update(seen_at=at)
+                # A session that has ended meanwhile has no row, and gets none.
+                ends_at = end_of(began_at=row.began_at, seen_at=at)
+                Session.objects.filter(session_key=row.session_key).update(expire_date=ends_at)
+
+
+session_uses = Later(_write_requests)
+"""When sessions had their last request. The web server starts its thread, as for tokens."""
 
 
 def digest_secret(secret: str) -> str:
@@ -219,6 +236,27 @@ def find_addresses(name: str) -> frozenset[str]:
 def list_tokens(*, user_id: int) -> QuerySet[Token]:
     """List a user's own tokens that were not revoked; jobs' tokens are not shown."""
     return Token.objects.filter(user_id=user_id, revoked_at=None, job_id="")
+
+
+def list_sessions(*, user_id: int) -> QuerySet[UserSession]:
+    """List the sessions of a user that have not ended, the last one used first."""
+    lasting = Session.objects.filter(expire_date__gt=clock.now())
+    return UserSession.objects.filter(user_id=user_id, session_key__in=lasting.values("session_key"))
+
+
+def list_group_names(*, user_id: int) -> list[str]:
+    """List the names of the groups that a user is in."""
+    return list(Group.objects.filter(user=user_id).order_by("name").values_list("name", flat=True))
+
+
+def list_roles(*, user_id: int) -> QuerySet[RepositoryRole]:
+    """List the roles of a user, by repository."""
+    return RepositoryRole.objects.filter(user_id=user_id).order_by("repository")
+
+
+def find_identity(*, user_id: int) -> ProviderIdentity | None:
+    """Find who a user is at a sign-in provider."""
+    return ProviderIdentity.objects.filter(user_id=user_id).first()
 
 
 def get_signed_in_user(principal: Principal | None) -> User:

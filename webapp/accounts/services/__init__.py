@@ -2,6 +2,9 @@
 
 Modules:
     sign_in: signing in; wrong passwords and tokens are counted and slowed down.
+    provider: what the sign-in provider says of who comes back from it, asked within limits.
+    single_sign_on: accounts of people for whom the provider vouches, with their groups.
+    sessions: sessions of people, which end one by one or together.
     people: passwords of people, and whether an account is active.
     audit: acts as rows of the audit log, chained by one sealer.
     readings: reads of rows and refusals, counted and not written one by one.
@@ -21,7 +24,7 @@ from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
-from webapp.accounts.models import Folder, RepositoryRole, SensitiveColumns, Token, User
+from webapp.accounts.models import Folder, ProvidedMembership, RepositoryRole, SensitiveColumns, Token, User
 from webapp.accounts.queries import digest_secret, get_user, principal_for_user
 from webapp.accounts.rules.roles import Role
 from webapp.accounts.rules.scopes import SCOPES
@@ -43,10 +46,20 @@ from webapp.accounts.services.readings import note_reading as note_reading
 from webapp.accounts.services.readings import note_refusal as note_refusal
 from webapp.accounts.services.readings import note_turned_away as note_turned_away
 from webapp.accounts.services.readings import start_flushing as start_flushing
+from webapp.accounts.services.sessions import begin_session as begin_session
+from webapp.accounts.services.sessions import continue_session as continue_session
+from webapp.accounts.services.sessions import end_other_sessions as end_other_sessions
+from webapp.accounts.services.sessions import end_session as end_session
+from webapp.accounts.services.sessions import forget_session as forget_session
 from webapp.accounts.services.sign_in import DEVICE_SECONDS as DEVICE_SECONDS
+from webapp.accounts.services.sign_in import begin_provider_attempt as begin_provider_attempt
 from webapp.accounts.services.sign_in import check_sign_in as check_sign_in
+from webapp.accounts.services.sign_in import finish_provider_attempt as finish_provider_attempt
 from webapp.accounts.services.sign_in import refuse_token as refuse_token
 from webapp.accounts.services.sign_in import remember_device as remember_device
+from webapp.accounts.services.single_sign_on import enter_by_provider as enter_by_provider
+from webapp.accounts.services.single_sign_on import link_identity as link_identity
+from webapp.accounts.services.single_sign_on import unlink_identity as unlink_identity
 from webapp.core import clock
 from webapp.core.errors import Conflict, InvalidInput
 from webapp.core.principals import JobScope, Principal
@@ -126,6 +139,8 @@ def set_group(*, name: str, usernames: Iterable[str], by: Principal) -> Group:
     with transaction.atomic():
         group, _created = Group.objects.get_or_create(name=name.strip())
         group.user_set.set(users)
+        # Whoever is listed is in it by hand from now on.
+        ProvidedMembership.objects.filter(group=group).delete()
         record_audit(by=by, verb="set_group", object=group.name, detail={"users": [user.username for user in users]})
     return group
 

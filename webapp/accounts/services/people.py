@@ -15,6 +15,7 @@ from django.db.models import F
 from webapp.accounts.models import Token, User
 from webapp.accounts.permissions import check_admin
 from webapp.accounts.services.audit import record_audit
+from webapp.accounts.services.sessions import remove_sessions
 from webapp.core import clock
 from webapp.core.errors import Conflict, InvalidInput, NotFound
 
@@ -39,8 +40,14 @@ def check_password(*, user: User, password: str, field: str = "password") -> Non
         raise InvalidInput(" ".join(error.messages), errors={field: error.messages}) from None
 
 
-def set_password(*, user: User, password: str, by: Principal) -> None:
+def set_password(*, user: User, password: str, by: Principal, session_key: str = "") -> None:
     """Give a user another password, which ends all sessions that began with the one before.
+
+    Args:
+        user: whose.
+        password: the new one.
+        by: they, or an admin.
+        session_key: of the session that is to go on, which its request still has to `continue_session`.
 
     Raises:
         InvalidInput: it is too easy to guess.
@@ -52,6 +59,7 @@ def set_password(*, user: User, password: str, by: Principal) -> None:
     user.set_password(password)
     with transaction.atomic():
         user.save(update_fields=["password"])
+        remove_sessions(user_id=user.pk, but=session_key)
         record_audit(by=by, verb="set_password", object=user.username)
     _forget_kept_password(user.username)
 
@@ -74,6 +82,7 @@ def set_active(*, user: User, is_active: bool, by: Principal) -> None:
         )
         if not is_active:
             Token.objects.filter(user=user, revoked_at=None).update(revoked_at=clock.now())
+            remove_sessions(user_id=user.pk)
         record_audit(by=by, verb="activate_user" if is_active else "deactivate_user", object=user.username)
     user.refresh_from_db()
 

@@ -11,6 +11,7 @@ from django.core import signing
 from django.db.models import Count, Max, Q
 
 from webapp.accounts.models import LoginFailure, User
+from webapp.accounts.permissions import may_use_password
 from webapp.accounts.rules import throttle
 from webapp.accounts.services.audit import record_audit
 from webapp.core import clock
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 PASSWORD = "password"  # noqa: S105 - what was tried, not a secret
 TOKEN = "token"  # noqa: S105 - what was tried, not a secret
+PROVIDER = "provider"
 DEVICE_SECONDS = 400 * 24 * 3600
 """As long as browsers keep a cookie."""
 DEVICE_SALT = "accounts.device"
@@ -41,8 +43,31 @@ def check_sign_in(request: HttpRequest, *, username: str, password: str) -> User
     device = _find_device(request, username=username)
     attempt = begin_attempt(username=username, address=request.META.get("REMOTE_ADDR", ""), device=device)
     user = authenticate(request, username=username, password=password)
+    if isinstance(user, User) and not may_use_password(user):
+        user = None
     finish_attempt(attempt, username=username, user=user)
     return user if isinstance(user, User) else None
+
+
+def begin_provider_attempt(request: HttpRequest) -> None:
+    """Count that somebody goes to the sign-in provider: each way begins a session and asks another machine.
+
+    Raises:
+        TooManyRequests: wait first; says how long.
+
+    """
+    device = str(_read_device(request)["id"])
+    begin_attempt(username="", address=request.META.get("REMOTE_ADDR", ""), device=device, kind=PROVIDER)
+
+
+def finish_provider_attempt(request: HttpRequest, *, user: User) -> None:
+    """Forget the ways to the provider that began at the address, or on the device, of somebody who is in now."""
+    attempt = LoginFailure(
+        kind=PROVIDER,
+        address=throttle.read_network(request.META.get("REMOTE_ADDR", "")),
+        device=str(_read_device(request)["id"]),
+    )
+    finish_attempt(attempt, username=user.username, user=user)
 
 
 def remember_device(request: HttpRequest, *, user: User) -> str:
@@ -90,11 +115,13 @@ def begin_attempt(*, username: str, address: str, device: str = "", kind: str = 
     }
     if device:
         limits = {"device": (Q(device=device), throttle.BY_DEVICE)}
+    elif kind == PROVIDER:
+        limits = {"address": limits["address"]}
     counts = recent.aggregate(
         **{f"{name}_count": Count("pk", filter=condition) for name, (condition, _) in limits.items()},
         **{f"{name}_last": Max("at", filter=condition) for name, (condition, _) in limits.items()},
     )
-    if not device and counts["pair_count"] < throttle.BY_NAME_AND_ADDRESS.free:
+    if "pair" in limits and counts["pair_count"] < throttle.BY_NAME_AND_ADDRESS.free:
         del limits["name"]  # from many networks at once somebody else would keep this one waiting for ever
     waits = [
         counts[f"{name}_last"] + limit.wait_after(counts[f"{name}_count"]) - now

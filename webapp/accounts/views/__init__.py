@@ -1,4 +1,10 @@
-"""Sign-in, settings and tokens."""
+"""Sign-in, settings and tokens.
+
+Modules:
+    entering: what begins with a session.
+    profile: who somebody is here, and where they are signed in.
+    single_sign_on: the way to the sign-in provider and back.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +16,12 @@ from django.conf import settings as django_settings
 from django.contrib import auth, messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_GET, require_POST
 
 from webapp.accounts import permissions, queries, services
 from webapp.accounts.forms import LoginForm, NewPasswordForm, NewUserForm, PasswordForm, SettingsForm, TokenForm
 from webapp.accounts.serializers import AuditFilterSerializer
+from webapp.accounts.views.entering import ID_TOKEN, LEAVING, enter, find_target
 from webapp.core import clock, pages
 from webapp.core.errors import AppError, InvalidInput, TooManyRequests, Unauthenticated
 from webapp.core.inputs import read_input
@@ -30,9 +36,7 @@ if TYPE_CHECKING:
 
 def login(request: HttpRequest) -> HttpResponse:
     """Sign in with name and password; after too many failures only after a pause."""
-    target = request.POST.get("next") or request.GET.get("next") or "/"
-    if not url_has_allowed_host_and_scheme(target, allowed_hosts={request.get_host()}):
-        target = "/"
+    target = find_target(request)
     form = LoginForm(request.POST or None)
     status, retry_after = 200, None
     if request.method == "POST" and form.is_valid():
@@ -43,27 +47,19 @@ def login(request: HttpRequest) -> HttpResponse:
             status, retry_after = error.status, error.retry_after
         else:
             if user is not None:
-                return _enter(request, user, redirect(target))
+                return enter(request, user, redirect(target))
             form.add_error(None, "User name or password is wrong.")
             status = 422
-    response = pages.render(request, "accounts/login.html", {"form": form, "next": target}, status=status)
+    context = {
+        "form": form,
+        "next": target,
+        "provider": django_settings.TRIBUTARY_OIDC_NAME,
+        "is_provider_only": django_settings.TRIBUTARY_OIDC_ONLY,
+        "is_way_out_offered": LEAVING in request.session,
+    }
+    response = pages.render(request, "accounts/login.html", context, status=status)
     if retry_after:
         response["Retry-After"] = str(retry_after)
-    return response
-
-
-def _enter(request: HttpRequest, user: User, response: HttpResponse) -> HttpResponse:
-    """Begin a session, and remember the device as one of the user's."""
-    auth.login(request, user)
-    services.record_audit(by=queries.principal_for_user(user), verb="sign_in", object=user.username)
-    response.set_cookie(
-        django_settings.DEVICE_COOKIE_NAME,
-        services.remember_device(request, user=user),
-        max_age=services.DEVICE_SECONDS,
-        secure=django_settings.SESSION_COOKIE_SECURE,
-        httponly=True,
-        samesite="Lax",
-    )
     return response
 
 
@@ -72,7 +68,11 @@ def logout(request: HttpRequest) -> HttpResponse:
     """End the session."""
     if request.principal is not None:  # type: ignore[attr-defined]
         services.record_audit(by=request.principal, verb="sign_out", object=request.principal.username)  # type: ignore[attr-defined]
+    services.forget_session(request)
+    id_token = request.session.get(ID_TOKEN)
     auth.logout(request)
+    if id_token:
+        request.session[LEAVING] = id_token
     return redirect("login")
 
 
@@ -151,7 +151,12 @@ def password(request: HttpRequest) -> HttpResponse:
             return redirect("password")
     elif form.errors:
         status = 422
-    return pages.render(request, "accounts/password.html", {"form": form}, status=status)
+    context = {
+        "form": form,
+        "has_password": permissions.may_use_password(user),
+        "provider": django_settings.TRIBUTARY_OIDC_NAME,
+    }
+    return pages.render(request, "accounts/password.html", context, status=status)
 
 
 def _change_password(request: HttpRequest, user: User, passwords: dict[str, str]) -> None:
@@ -159,8 +164,9 @@ def _change_password(request: HttpRequest, user: User, passwords: dict[str, str]
     if account is None:
         message = "The current password is wrong."
         raise InvalidInput(message, errors={"current": [message]})
-    services.set_password(user=account, password=passwords["password"], by=queries.principal_for_user(account))
-    auth.update_session_auth_hash(request, account)
+    by, session_key = queries.principal_for_user(account), request.session.session_key or ""
+    services.set_password(user=account, password=passwords["password"], by=by, session_key=session_key)
+    services.continue_session(request, user=account)
 
 
 def _field_of(error: AppError, form: Form) -> str | None:

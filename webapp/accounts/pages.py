@@ -1,0 +1,67 @@
+"""What people see of their own account."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from django.conf import settings
+
+from webapp.accounts import permissions, queries
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from webapp.accounts.models import ProviderIdentity, RepositoryRole, User, UserSession
+
+MOST_SESSIONS = 100
+MOST_ROLES = 50
+
+
+@dataclass(frozen=True)
+class ProfilePage:
+    """Context of the profile page."""
+
+    person: User
+    groups: Sequence[str]
+    roles: Sequence[RepositoryRole]
+    role_count: int
+    """Of all of them; those beyond the first are not listed."""
+    identity: ProviderIdentity | None
+    provider: str
+    """Name of the sign-in provider; empty without one."""
+    link: str
+    """What lets this session link its account there."""
+    has_password: bool
+    """Whether they may sign in with one."""
+    sessions: Sequence[UserSession]
+    session_key: str
+    """Of the one that asks."""
+    idle_hours: float
+    most_hours: float
+
+
+def read_profile(user: User, *, session_key: str, link: str) -> ProfilePage:
+    """Return who somebody is here, and where they are signed in.
+
+    Args:
+        user: they themselves.
+        session_key: of the session that asks.
+        link: what lets that session link the account to the sign-in provider.
+
+    """
+    roles = queries.list_roles(user_id=user.pk)
+    return ProfilePage(
+        person=user,
+        groups=queries.list_group_names(user_id=user.pk),
+        roles=list(roles[:MOST_ROLES]),
+        role_count=roles.count(),
+        identity=queries.find_identity(user_id=user.pk),
+        provider=settings.TRIBUTARY_OIDC_NAME,
+        link=link,
+        has_password=permissions.may_use_password(user),
+        sessions=list(queries.list_sessions(user_id=user.pk)[:MOST_SESSIONS]),
+        session_key=session_key,
+        idle_hours=settings.TRIBUTARY_SESSION_IDLE_HOURS,
+        most_hours=settings.TRIBUTARY_SESSION_HOURS,
+    )
