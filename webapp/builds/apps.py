@@ -44,6 +44,11 @@ class BuildsConfig(AppConfig):
             run=checking.check_builds,
         )
         register_check(
+            name="kept files",
+            promise="files that merging may load again are there",
+            run=checking.check_kept_files,
+        )
+        register_check(
             name="sealed files",
             promise="files of jobs have the bytes that they had when their job ended",
             run=seals.check_seals,

@@ -24,7 +24,7 @@ from django.db.migrations.recorder import MigrationRecorder
 
 from tests.factories import datasets as make
 from tests.factories import repositories as make_git
-from tests.factories.build_rows import a_jobspec, a_world
+from tests.factories.build_rows import a_jobspec, a_world, an_upload
 from tests.factories.databases import migrate
 from tests.factories.fsck import find, look, named, repair
 from webapp.accounts.services.audit import seal_audit
@@ -547,6 +547,16 @@ def test_a_record_of_what_a_job_has_left_that_cannot_be_read_is_named(home: Path
     record.mkdir() if damage is None else record.write_bytes(damage)
     assert find("sealed files") == [("seal_damaged", str(record))]
     assert sweeping.sweep_folders()["records of sealed files removed"] == 0, "the other folders are swept"
+
+
+@pytest.mark.damage("kept_file_lost")
+def test_a_kept_file_that_a_merge_cannot_load_is_named(user: User) -> None:
+    job = an_upload("/shop/raw", branch="dev", by=user)
+    assert find("kept files") == []
+    paths.kept_path(job.pk).write_bytes(b"i")
+    assert find("kept files") == [("kept_file_lost", str(paths.kept_path(job.pk)))]
+    paths.kept_path(job.pk).unlink()
+    assert find("kept files") == [("kept_file_lost", str(paths.kept_path(job.pk)))]
 
 
 @pytest.mark.damage("files_missing")

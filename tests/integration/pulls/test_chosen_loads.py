@@ -24,7 +24,7 @@ from webapp.core.errors import Conflict, PermissionDenied, StorageFull
 from webapp.datasets.models import DatasetBranch
 from webapp.pulls.models import Merge, PullRequest, QueuedMerge
 from webapp.pulls.rules.states import MergeState, QueueState
-from webapp.pulls.services import choose_load, enqueue_pull, merge_pull, pulls, withdraw_pull
+from webapp.pulls.services import choose_load, enqueue_pull, leave_queue, merge_pull, pulls
 from webapp.pulls.services.queueing import advance_queue
 from webapp.repositories.models import Protection
 
@@ -184,7 +184,7 @@ def test_the_queue_tests_what_is_loaded_and_holds_the_choice(pull: PullRequest) 
         choose(pull, load=False)
     assert 'name="load"' not in read_page(a_client(User.objects.get(username="ines")), HERE)
     QueuedMerge.objects.filter(pk=queued.pk).update(state=QueueState.GREEN, build=Build.objects.first())
-    withdraw_pull(pull=pull, by=by)
+    leave_queue(pull=pull, by=by)
     assert choose(pull, load=False).is_chosen is False
 
 

@@ -6,9 +6,10 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
-from webapp.builds.models import Build, Job, PublishedSpec
+from webapp.builds.models import Build, Job, KeptUpload, PublishedSpec
 from webapp.builds.queries.chains import find_head_sha
 from webapp.builds.rules.states import BUILD_UNFINISHED, JobState
+from webapp.builds.runner import paths
 from webapp.builds.services import publication, sweeping
 from webapp.core import clock
 from webapp.core.fsck import Finding, Note, look_apart
@@ -91,6 +92,25 @@ def _is_of_other_commit(row: Publication, head: str) -> bool:
 def _publish_again(row: Publication, again: partial[None]) -> None:
     Publication.objects.filter(pk=row.pk).move(to=PublicationState.PENDING, finished_at=None, created_at=clock.now())
     again()
+
+
+def check_kept_files() -> Iterator[Finding | Note]:
+    """Find uploads whose files a merge could not load again."""
+    kept_uploads = KeptUpload.objects.order_by("job_id")
+    yield from look_apart(kept_uploads, _check_kept_file)
+    yield Note(what="kept files", count=kept_uploads.count())
+
+
+def _check_kept_file(kept_upload: KeptUpload) -> Iterator[Finding]:
+    file = paths.kept_path(kept_upload.job_id)
+    size = file.stat().st_size if file.is_file() else None
+    if size != kept_upload.bytes:
+        yield Finding(
+            code="kept_file_lost",
+            object=f"{file}",
+            problem="It is missing." if size is None else f"It has {size} bytes; {kept_upload.bytes} were kept.",
+            way_out="Bring the file back from a backup, or load it on its branch again: no merge loads it as it is.",
+        )
 
 
 def check_builds() -> Iterator[Finding | Note]:
