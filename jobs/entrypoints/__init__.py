@@ -27,6 +27,7 @@ Modules:
     seccomp: the system calls that such code is refused.
     address_space: a limit on what a process maps.
     cgroups: a limit of the kernel on the memory of a process tree.
+    holdings: what processes have open and in memory, as /proc shows it.
     memory_limit: how much memory a process tree holds, counted.
     disk_quota: a limit on what a process writes, all files together.
     folders: folders that somebody may change meanwhile, walked by descriptors.

@@ -7,9 +7,11 @@ import stat
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from jobs.entrypoints.folders import DEEPEST, FOLDER, empty_folder, opened
+from jobs.entrypoints.holdings import HiddenError, count_passed, list_open_files, read_living
 
 EXCEEDED = 122
 """The exit code (the number of EDQUOT) of what wrote more than it may."""
@@ -30,7 +32,11 @@ class DiskQuota:
         self._allowed = allowed
         self._seen: dict[tuple[int, int], int] = {}
         """What files without a name had at the last look."""
-        self._devices = {os.stat(folder).st_dev for folder in folders if os.path.exists(folder)}
+        present = [folder for folder in folders if os.path.exists(folder)]
+        self._disks = {os.stat(folder).st_dev: folder for folder in present}
+        self._used_before = self._measure_disks()
+        self._hides = False
+        """Whether files may have been where nobody sees their size at the last look."""
         try:
             self._before = self._measure()
         except _TooDeepError:
@@ -41,13 +47,19 @@ class DiskQuota:
     def is_exceeded(self, child: int) -> bool:
         """Return whether more was written than is allowed, by `child` and all in its process namespace.
 
-        What lies too deep to be measured counts as more.
+        What cannot be measured, because it lies too deep or its process hides, counts as more. Files that are on their
+        way between processes, or mapped and not to be sized, have what the disks have lost and nothing else explains.
         """
         started = time.process_time()
         most = self._before + self._allowed
         try:
-            is_exceeded = self._measure(most) + self._measure_unlinked(child) > most
-        except _TooDeepError:
+            processes = _list_namespace(child)
+            nameless, is_unsized = self._measure_unlinked(processes)
+            seen = self._measure(most) + nameless
+            hid, self._hides = self._hides, is_unsized or any(map(count_passed, processes))
+            unseen = self._measure_disks() - self._used_before - (seen - self._before) if hid and self._hides else 0
+            is_exceeded = seen > most or unseen > self._allowed
+        except (_TooDeepError, HiddenError):
             is_exceeded = True
         self.pause_s = min(MOST_PAUSE_S, max(LEAST_PAUSE_S, (time.process_time() - started) * _SHARE))
         return is_exceeded
@@ -74,19 +86,34 @@ class DiskQuota:
                 break
         return total
 
-    def _measure_unlinked(self, child: int) -> int:
-        """Measure files that have no name any more, and that a process has open or mapped still."""
+    def _measure_disks(self) -> int:
+        """Return how much is used of the disks that the folders are on, whoever uses it."""
+        used = 0
+        for folder in self._disks.values():
+            with _passing_over_changes():
+                volume = os.statvfs(folder)
+                used += (volume.f_blocks - volume.f_bfree) * volume.f_frsize
+        return used
+
+    def _measure_unlinked(self, processes: Sequence[str]) -> tuple[int, bool]:
+        """Measure files that have no name any more, and that a process has open or mapped still.
+
+        Return their bytes, and whether one of them may have more.
+        """
         nameless: dict[tuple[int, int], int] = {}
-        for process in _list_namespace(child):
+        is_unsized = False
+        for process in processes:
             for file in list_open_files(process):
-                if stat.S_ISREG(file.st_mode) and file.st_nlink == 0 and file.st_dev in self._devices:
+                if stat.S_ISREG(file.st_mode) and file.st_nlink == 0 and file.st_dev in self._disks:
                     nameless[file.st_dev, file.st_ino] = file.st_blocks * 512
-            for device, inode, size in _list_unlinked_maps(process):
-                if device in self._devices:
-                    nameless[device, inode] = max(size, nameless.get((device, inode), 0))
+            for mapped in _list_unlinked_maps(process):
+                if mapped.device in self._disks:
+                    place = mapped.device, mapped.inode
+                    is_unsized |= not mapped.is_sized and place not in nameless
+                    nameless[place] = max(mapped.size, nameless.get(place, 0))
         # A mapping may show less of a file than was seen of it while it was open.
         self._seen = {file: max(size, self._seen.get(file, 0)) for file, size in nameless.items()}
-        return sum(self._seen.values())
+        return sum(self._seen.values()), is_unsized
 
 
 class _TooDeepError(Exception):
@@ -134,27 +161,31 @@ def _read_namespace(process: str) -> str:
     return ""
 
 
-def list_open_files(process: str) -> Iterator[os.stat_result]:
-    """Yield what is known of the files that a process has open."""
+@dataclass(frozen=True)
+class _UnlinkedMap:
+    """Something that a process has mapped of a file that has no name any more."""
+
+    device: int
+    inode: int
+    size: int
+    is_sized: bool
+    """Whether the size is the file's: only root sees what it holds beyond its mappings."""
+
+
+def _list_unlinked_maps(process: str) -> Iterator[_UnlinkedMap]:
+    for line in read_living(process, _read_maps).splitlines():
+        if not line.endswith(" (deleted)"):
+            continue
+        span, _, offset, device, inode, _ = line.split(maxsplit=5)
+        start, end = (int(number, 16) for number in span.split("-"))
+        major, minor = (int(number, 16) for number in device.split(":"))
+        size, is_sized = int(offset, 16) + end - start, False
+        with suppress(OSError):
+            size, is_sized = os.stat(f"/proc/{process}/map_files/{start:x}-{end:x}").st_blocks * 512, True
+        yield _UnlinkedMap(os.makedev(major, minor), int(inode), size, is_sized)
+
+
+def _read_maps(folder: str) -> str:
     with suppress(OSError):
-        for descriptor in Path(f"/proc/{process}/fd").iterdir():
-            with suppress(OSError):
-                yield descriptor.stat()
-
-
-def _list_unlinked_maps(process: str) -> Iterator[tuple[int, int, int]]:
-    """Yield device, inode and bytes of the files that a process has mapped and that have no name any more.
-
-    Only root sees what a file holds beyond its mappings; for others it is as large as what is mapped of it.
-    """
-    with suppress(OSError):
-        for line in Path(f"/proc/{process}/maps").read_text(errors="replace").splitlines():
-            if not line.endswith(" (deleted)"):
-                continue
-            span, _, offset, device, inode, _ = line.split(maxsplit=5)
-            start, end = (int(number, 16) for number in span.split("-"))
-            major, minor = (int(number, 16) for number in device.split(":"))
-            size = int(offset, 16) + end - start
-            with suppress(OSError):
-                size = os.stat(f"/proc/{process}/map_files/{start:x}-{end:x}").st_blocks * 512
-            yield os.makedev(major, minor), int(inode), size
+        return Path(f"{folder}/maps").read_text(errors="replace")
+    return ""

@@ -100,6 +100,8 @@ _ETC = [
 ]
 _NAMES = ("hosts", "resolv.conf")
 """What says where hosts are; in a network of its own a sandbox has its own."""
+_BYTES_OF_A_NAME = 16 * 1024
+"""A private folder has one file or folder for so many bytes: an empty one takes memory of the kernel, too."""
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 
 _CLONE_NEWNS, _CLONE_NEWIPC, _CLONE_NEWUSER, _CLONE_NEWPID = 0x00020000, 0x08000000, 0x10000000, 0x20000000
@@ -588,7 +590,8 @@ def _write_file(path: str, text: str) -> None:
 def _private_folder(path: str, size: int) -> None:
     target = f"/new{path}"
     os.mkdir(target, 0o755)
-    _mount("tmpfs", target, "tmpfs", _MS_NOSUID | _MS_NODEV, f"mode=1777,size={size}")
+    names = size // _BYTES_OF_A_NAME
+    _mount("tmpfs", target, "tmpfs", _MS_NOSUID | _MS_NODEV, f"mode=1777,size={size},nr_inodes={names}")
 
 
 def _pivot(new_root: str, put_old: str) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 
 _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 22, 2
 _ALLOW, _ERRNO, _KILL_PROCESS = 0x7FFF0000, 0x00050000, 0x80000000
-_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN, _MASK = 0x20, 0x15, 0x35, 0x45, 0x06, 0x54
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
 """Offsets in struct seccomp_data; an argument's low half comes first, both machines being little-endian."""
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
@@ -23,6 +23,7 @@ _X32 = 0x40000000
 
 _NEW_NAMESPACES = 0x7E020080
 """CLONE_NEW{TIME,NS,CGROUP,UTS,IPC,USER,PID,NET}; CLONE_NEWTIME is a bit of clone's exit signal and unused there."""
+_CLONE_FILES, _CLONE_THREAD, _CLOSE_RANGE_UNSHARE = 0x400, 0x10000, 0x2
 _FAMILIES = (1, 2, 10)
 """AF_UNIX, AF_INET, AF_INET6. Others, such as AF_VSOCK and AF_ALG, pass by the network namespace or are rarely tested."""
 _AF_NETLINK, _NETLINK_ROUTE = 16, 0
@@ -98,6 +99,7 @@ REFUSED: dict[str, tuple[int | None, int | None]] = {
 _CHECKED = {
     "clone": (56, 220),
     "clone3": (435, 435),
+    "close_range": (436, 436),
     "socket": (41, 198),
     "socketpair": (53, 199),
     "ioctl": (16, 29),
@@ -143,7 +145,10 @@ def compile_filter(machine: str) -> Iterator[bytes]:
             yield from _refuse_when(_EQUAL, number)
     # Its flags lie in memory, which a filter cannot read; C libraries then use clone, whose flags it can.
     yield from _refuse_when(_EQUAL, checked["clone3"], number=errno.ENOSYS)
-    yield from _when(checked["clone"], [_argument(0), *_refuse_when(_ANY_BIT, _NEW_NAMESPACES)])
+    own_files = [_step(_MASK, _CLONE_THREAD | _CLONE_FILES), *_refuse_when(_EQUAL, _CLONE_THREAD)]
+    yield from _when(checked["clone"], [_argument(0), *_refuse_when(_ANY_BIT, _NEW_NAMESPACES), *own_files])
+    # A task with descriptors of its own is no process, which is where they are looked for.
+    yield from _when(checked["close_range"], [_argument(2), *_refuse_when(_ANY_BIT, _CLOSE_RANGE_UNSHARE)])
     yield from _when(checked["personality"], [_argument(0), *_refuse_unless([0, _PERSONALITY_READ])])
     terminal = [_argument(1), *_refuse_when(_EQUAL, _TIOCSTI), *_refuse_when(_EQUAL, _TIOCLINUX)]
     yield from _when(checked["ioctl"], terminal)

@@ -63,6 +63,13 @@ def test_new_namespaces_are_refused_to_clone_too(home: Home) -> None:
     assert log.split() == ["EPERM", "ENOSYS", "EPERM"]
 
 
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="calls of this machine")
+def test_no_task_has_descriptors_of_its_own(home: Home) -> None:
+    """Quotas look at those of processes: a thread that had others would hold files that nobody counts."""
+    log = run(home, "print(call(56, 0x10900, 0, 0, 0, 0), call(436, 1000, 1000, 2), call(436, 1000, 1000, 0))")
+    assert log.split() == ["EPERM", "EPERM", "done"]
+
+
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="its other architecture")
 def test_calls_of_the_other_architecture_end_the_process(home: Home) -> None:
     """`int 0x80` with getpid: the numbers mean other calls there."""

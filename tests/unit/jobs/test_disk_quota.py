@@ -5,13 +5,33 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
-from collections.abc import Callable
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jobs.entrypoints.disk_quota import DiskQuota
+from jobs.entrypoints.memory_limit import MemoryLimit
+
+LARGE = 64 * 1024 * 1024
+WITHOUT_FIRST_TASK = f"""
+import ctypes, os, sys, threading, time
+def hold():
+    if sys.argv[1]:
+        file = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+        os.unlink(sys.argv[1])
+        os.write(file, bytes({LARGE}))
+    else:
+        held = bytearray(os.urandom(1)) * {LARGE}
+    print("held", flush=True)
+    time.sleep(600)
+threading.Thread(target=hold).start()
+ctypes.CDLL(None).pthread_exit(None)
+"""
 
 
 @pytest.fixture
@@ -138,3 +158,40 @@ def test_a_file_without_a_name_counts_while_it_is_mapped(own: Path, shown: int) 
                 os.close(int(name))
     assert quota.is_exceeded(os.getpid())
     del mapped
+
+
+def test_a_file_on_its_way_between_processes_counts(own: Path) -> None:
+    """No process has it: its socket says that there is one, and the disk how much it lacks."""
+    quota = DiskQuota([str(own)], 1024 * 1024)
+    here, there = socket.socketpair()
+    file = os.open(own / "rows", os.O_RDWR | os.O_CREAT)
+    os.unlink(own / "rows")
+    os.write(file, bytes(LARGE))
+    os.fsync(file)
+    socket.send_fds(here, [b"1"], [file])
+    os.close(file)
+    assert [quota.is_exceeded(os.getpid()) for _ in range(2)][-1], "one look may meet an honest process just then"
+    here.close()
+    there.close()
+
+
+@contextlib.contextmanager
+def holding(place: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process whose first task has ended while another holds a file without a name, or memory."""
+    command = [sys.executable, "-c", WITHOUT_FIRST_TASK, place]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"held\n"
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_what_a_process_without_its_first_task_holds_counts(own: Path) -> None:
+    quota, limit = DiskQuota([str(own)], 1024 * 1024), MemoryLimit(LARGE // 2)
+    with holding(str(own / "rows")) as process:
+        assert quota.is_exceeded(process.pid)
+        assert os.readlink(f"/proc/{process.pid}/ns/pid") == os.readlink("/proc/self/ns/pid"), "it is found like others"
+    with holding("") as process:
+        assert limit.is_exceeded(process.pid)
