@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import random
 import shutil
 import socket
 import subprocess
@@ -170,15 +171,16 @@ def running_store() -> Iterator[ObjectStore]:
 
 
 def _find_ports(count: int) -> list[int]:
-    """Free ports whose companions, ten thousand above, are free too: it listens there for its own parts."""
-    found: list[int] = []
-    while len(found) < count:
-        with socket.socket() as one, socket.socket() as other:
-            one.bind(("127.0.0.1", 0))
-            port = one.getsockname()[1]
-            if port > 55_000 or port in found:
-                continue
-            with contextlib.suppress(OSError):
-                other.bind(("127.0.0.1", port + 10_000))
-                found.append(port)
-    return found
+    """Free ports whose companions, ten thousand above, are free too: it listens there for its own parts.
+
+    All are below those that the system gives to outgoing connections: while the store is stopped, it may not lose one.
+    """
+    ports: list[int] = []
+    for port in random.SystemRandom().sample(range(12_000, 22_000), 10_000):
+        with contextlib.suppress(OSError), socket.socket() as probe, socket.socket() as companion:
+            probe.bind(("127.0.0.1", port))
+            companion.bind(("127.0.0.1", port + 10_000))
+            ports.append(port)
+        if len(ports) == count:
+            break
+    return ports

@@ -133,7 +133,7 @@ class BuildQueue(RuleBasedStateMachine):
             attempt = running._Attempt(job=job, build=job.build, log=log, waited_for=waited_for)
             try:
                 if end == "complete":
-                    if not attempt._commit(JobResult(status="ok", outputs={}), dict.fromkeys(TABLES)):
+                    if not attempt._commit(JobResult(status="ok", outputs={}), dict.fromkeys(TABLES), None):
                         attempt._give_way()
                 elif end == "fail":
                     attempt._fail("It failed.", code="failed")

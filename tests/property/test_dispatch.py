@@ -133,7 +133,9 @@ class Jobs(Work):
         return claimed[0] if claimed is not None else None
 
     def complete(self, row: Job) -> None:
-        self._act(row, lambda attempt: attempt._commit(JobResult(status="ok", outputs={}), {}) or attempt._give_way())
+        self._act(
+            row, lambda attempt: attempt._commit(JobResult(status="ok", outputs={}), {}, None) or attempt._give_way()
+        )
 
     def give_back(self, row: Job) -> None:
         self._act(row, lambda attempt: attempt._put_back("Something is not there.", lost=0))

@@ -154,7 +154,7 @@ class SessionsView(ApiView):
         asking = {"session_key": request.session.session_key}
         return Response(paginate(request, sessions, SessionSerializer, look_up=lambda _sessions: asking))
 
-    @extend_schema(responses={204: None})
+    @extend_schema(operation_id="endOtherSessions", responses={204: None})
     def delete(self, request: Request) -> Response:
         """End all sessions, at once, but the one that asks."""
         permissions.check_scope(self.principal, "maintain")
@@ -169,7 +169,7 @@ class SessionsView(ApiView):
 class SessionView(ApiView):
     """One session."""
 
-    @extend_schema(responses={204: None})
+    @extend_schema(operation_id="endSession", responses={204: None})
     def delete(self, request: Request, session_id: int) -> Response:  # noqa: ARG002 - DRF's signature
         """End one of one's own sessions, at once, and what streams to it."""
         permissions.check_scope(self.principal, "maintain")
