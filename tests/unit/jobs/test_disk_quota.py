@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import mmap
 import os
 import socket
@@ -17,6 +18,7 @@ import pytest
 from jobs.entrypoints.disk_quota import DiskQuota
 from jobs.entrypoints.memory_limit import MemoryLimit
 
+PR_SET_CHILD_SUBREAPER = 36
 LARGE = 64 * 1024 * 1024
 WITHOUT_FIRST_TASK = f"""
 import ctypes, os, sys, threading, time
@@ -195,3 +197,4 @@ def test_what_a_process_without_its_first_task_holds_counts(own: Path) -> None:
         assert os.readlink(f"/proc/{process.pid}/ns/pid") == os.readlink("/proc/self/ns/pid"), "it is found like others"
     with holding("") as process:
         assert limit.is_exceeded(process.pid)
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)  # what the limit has made of this process
