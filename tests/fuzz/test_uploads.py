@@ -83,6 +83,36 @@ def test_a_column_whose_name_is_no_text_is_refused(tmp_path: Path) -> None:
         read_parquet(tmp_path / "rows.parquet", Schema())
 
 
+NOT_UTF8 = pa.array([b"a", b"\xff", b"z"]).view(pa.string())
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        NOT_UTF8,
+        NOT_UTF8.cast(pa.binary()).cast(pa.large_binary()).view(pa.large_string()),
+        pa.StructArray.from_arrays([NOT_UTF8], ["inner"]),
+        pa.ListArray.from_arrays([0, 1, 2, 3], NOT_UTF8),
+        pa.MapArray.from_arrays([0, 1, 2, 3], NOT_UTF8, pa.array([1, 2, 3])),
+    ],
+    ids=["text", "large", "struct", "list", "map"],
+)
+def test_a_text_that_is_not_utf8_is_refused_by_its_column(texts: pa.Array) -> None:
+    # The text between the least and the greatest has no part in the statistics of a file: only who reads it meets it.
+    rows = pa.record_batch({"name": texts})
+    with pytest.raises(SchemaError, match="column 'name' has a text that is not UTF-8"):
+        list(cast_batches(iter([rows]), storable_schema(rows.schema)))
+
+
+def test_an_upload_of_a_text_that_is_not_utf8_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upload, "leave_room", lambda _size: None)
+    pq.write_table(pa.table({"name": NOT_UTF8}), tmp_path / "rows.parquet")
+    content = (tmp_path / "rows.parquet").read_bytes()
+    report = load(File("rows.parquet", content), tmp_path, mode="snapshot")
+    assert report == {"code": 1, "kind": "schema", "wrong": ""}
+    assert "column 'name' has a text that is not UTF-8" in (tmp_path / "result.json").read_text()
+
+
 def test_a_second_too_large_for_microseconds_does_not_become_another_day() -> None:
     rows = pa.record_batch({"at": pa.array([2**50], pa.timestamp("s"))})
     with pytest.raises(SchemaError, match="column 'at' cannot be stored"):

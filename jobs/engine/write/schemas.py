@@ -112,10 +112,27 @@ _STORED_AS = (
 
 
 def cast_batches(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Bring every batch to one schema; only nanoseconds may lose precision."""
+    """Bring every batch to one schema; only nanoseconds may lose precision. Raises SchemaError, also over bad text."""
+    holds_text = [_holds_text(field.type) for field in schema]
     for batch in batches:
         columns = [_cast(batch.column(index), field) for index, field in enumerate(schema)]
+        for field, column in itertools.compress(zip(schema, columns, strict=True), holds_text):
+            _check_text(column, field)
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _check_text(column: pa.Array, field: pa.Field) -> None:
+    """Refuse a text that is not UTF-8: a Parquet file may hold one, and no client could read it from the table."""
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise SchemaError(f"column {field.name!r} has a text that is not UTF-8: {error}") from error
+
+
+def _holds_text(kind: pa.DataType) -> bool:
+    if pa.types.is_nested(kind):
+        return any(_holds_text(kind.field(index).type) for index in range(kind.num_fields))
+    return _is_text(kind)
 
 
 def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
