@@ -204,46 +204,27 @@ class JobManifest:
 
 
 @dataclass(frozen=True)
-class UploadManifest:
-    """One staged file to be read into one table on the staging branch."""
+class StagedFile:
+    """A file that was sent, and how its rows are read."""
 
-    job_id: str
     file: str
     format: Literal["csv", "jsonl", "parquet"]
     mode: Literal["snapshot", "append"]
-    path: str
-    table: str
-    catalog_uri: str
-    token: str
-    branch: str
-    build_branch: str
-    result_path: str
     delimiter: str = ""
     """Of a CSV file; found from its first line where it is empty."""
     has_header: bool = True
     types: Mapping[str, str] = field(default_factory=dict)
     """Columns whose Iceberg types somebody chose."""
+    sha256: str = ""
+    """Of one that was loaded before: it is refused where it has other bytes now."""
 
 
 @dataclass(frozen=True)
-class KeptFile:
-    """The file of an earlier upload, to be read as it was read then."""
-
-    file: str
-    sha256: str
-    format: Literal["csv", "jsonl", "parquet"]
-    mode: Literal["snapshot", "append"]
-    delimiter: str = ""
-    has_header: bool = True
-    types: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class LoadManifest:
-    """Files of earlier uploads to be read into one table on the staging branch, one after the other."""
+class UploadManifest:
+    """Files to be read into one table on the staging branch, one after the other."""
 
     job_id: str
-    files: tuple[KeptFile, ...]
+    files: tuple[StagedFile, ...]
     path: str
     table: str
     catalog_uri: str

@@ -3,8 +3,7 @@
 Modules:
     publish: one commit's code → JobSpecs, or errors with file and line.
     run: one transform of one commit.
-    upload: one staged file into one table.
-    load: files of earlier uploads into one table, for a merge.
+    upload: staged files into one table.
     diff: two ends of a table compared.
     changelog: the changelog of a range of history, stored.
     blame: who changed one row.

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from jobs.entrypoints.folders import DEEPEST, FOLDER, empty_folder, opened
-from jobs.entrypoints.holdings import HiddenError, count_passed, list_open_files, read_living
+from jobs.entrypoints.holdings import Descriptor, HiddenError, list_descriptors, read_living
 
 EXCEEDED = 122
 """The exit code (the number of EDQUOT) of what wrote more than it may."""
@@ -54,9 +55,11 @@ class DiskQuota:
         most = self._before + self._allowed
         try:
             processes = _list_namespace(child)
-            nameless, is_unsized = self._measure_unlinked(processes)
+            opened_by = {process: list_descriptors(process) for process in processes}
+            is_passed = any(descriptor.passed for descriptor in chain.from_iterable(opened_by.values()))
+            nameless, is_unsized = self._measure_unlinked(opened_by)
             seen = self._measure(most) + nameless
-            hid, self._hides = self._hides, is_unsized or any(map(count_passed, processes))
+            hid, self._hides = self._hides, is_unsized or is_passed
             unseen = self._measure_disks() - self._used_before - (seen - self._before) if hid and self._hides else 0
             is_exceeded = seen > most or unseen > self._allowed
         except (_TooDeepError, HiddenError):
@@ -95,15 +98,15 @@ class DiskQuota:
                 used += (volume.f_blocks - volume.f_bfree) * volume.f_frsize
         return used
 
-    def _measure_unlinked(self, processes: Sequence[str]) -> tuple[int, bool]:
+    def _measure_unlinked(self, opened_by: Mapping[str, Iterable[Descriptor]]) -> tuple[int, bool]:
         """Measure files that have no name any more, and that a process has open or mapped still.
 
         Return their bytes, and whether one of them may have more.
         """
         nameless: dict[tuple[int, int], int] = {}
         is_unsized = False
-        for process in processes:
-            for file in list_open_files(process):
+        for process, descriptors in opened_by.items():
+            for file in (descriptor.file for descriptor in descriptors):
                 if stat.S_ISREG(file.st_mode) and file.st_nlink == 0 and file.st_dev in self._disks:
                     nameless[file.st_dev, file.st_ino] = file.st_blocks * 512
             for mapped in _list_unlinked_maps(process):

@@ -93,7 +93,6 @@ PRELOADED = (
     "jobs.entrypoints.publish",
     "jobs.entrypoints.run",
     "jobs.entrypoints.upload",
-    "jobs.entrypoints.load",
     "jobs.entrypoints.diff",
     "jobs.entrypoints.blame",
     "jobs.entrypoints.changelog",

@@ -12,6 +12,7 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -53,24 +54,26 @@ def read_living(process: str, read: Callable[[str], Read]) -> Read:
     raise HiddenError
 
 
-def list_open_files(process: str) -> list[os.stat_result]:
-    """Return what is known of the files that a process has open. Raises HiddenError."""
-    return [about for _, about in _list_descriptors(process)]
+@dataclass(frozen=True, slots=True)
+class Descriptor:
+    """What a process has open."""
+
+    file: os.stat_result
+    passed: int = 0
+    """Of a socket: descriptors that are on their way to it, which no process has."""
 
 
-def count_passed(process: str) -> int:
-    """Return how many descriptors are on their way to the sockets of a process. Raises HiddenError."""
-    return sum(_read_passed(place) for place, about in _list_descriptors(process) if stat.S_ISSOCK(about.st_mode))
+def list_descriptors(process: str) -> list[Descriptor]:
+    """Return what a process has open. Raises HiddenError."""
+    return read_living(process, lambda folder: list(_read_descriptors(folder)))
 
 
-def _list_descriptors(process: str) -> list[tuple[str, os.stat_result]]:
-    return read_living(process, lambda folder: list(_stat_descriptors(folder)))
-
-
-def _stat_descriptors(folder: str) -> Iterator[tuple[str, os.stat_result]]:
+def _read_descriptors(folder: str) -> Iterator[Descriptor]:
     for name in _list(f"{folder}/fd"):
         with suppress(OSError):
-            yield f"{folder}/fdinfo/{name}", os.stat(f"{folder}/fd/{name}")
+            file = os.stat(f"{folder}/fd/{name}")
+            passed = _read_passed(f"{folder}/fdinfo/{name}") if stat.S_ISSOCK(file.st_mode) else 0
+            yield Descriptor(file, passed)
 
 
 def _read_passed(place: str) -> int:

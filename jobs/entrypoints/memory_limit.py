@@ -5,11 +5,11 @@ from __future__ import annotations
 import ctypes
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from jobs.entrypoints.holdings import HiddenError, count_passed, list_open_files, read_living
+from jobs.entrypoints.holdings import Descriptor, HiddenError, list_descriptors, read_living
 
 EXCEEDED = 123
 """The exit code of what held more than it may."""
@@ -59,21 +59,18 @@ class MemoryLimit:
         return is_exceeded
 
     def _is_held(self, processes: list[str]) -> bool:
-        files = self._measure_files(processes)
-        hid, self._hides = self._hides, any(map(count_passed, processes))
+        descriptors = [descriptor for process in processes for descriptor in list_descriptors(process)]
+        files = self._measure_files(descriptors)
+        hid, self._hides = self._hides, any(descriptor.passed for descriptor in descriptors)
         if hid and self._hides and _measure_shared() - self._shared_before - files > self._allowed:
             return True
         # every page counts as often as it is mapped: cheap, and never too little
         held = files + sum(map(_resident, processes))
         return held > self._allowed and files + sum(map(_proportional, processes)) > self._allowed
 
-    def _measure_files(self, processes: list[str]) -> int:
-        sizes = {
-            file.st_ino: file.st_blocks * 512
-            for process in processes
-            for file in list_open_files(process)
-            if file.st_dev == self._memory_device
-        }
+    def _measure_files(self, descriptors: Iterable[Descriptor]) -> int:
+        files = (descriptor.file for descriptor in descriptors)
+        sizes = {file.st_ino: file.st_blocks * 512 for file in files if file.st_dev == self._memory_device}
         return sum(sizes.values())
 
 

@@ -1,8 +1,9 @@
-"""UploadManifest -> JobResult: one staged file into one table, all or nothing, in the sandbox."""
+"""UploadManifest -> JobResult: staged files into one table, in their order, all or nothing, in the sandbox."""
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -25,9 +26,9 @@ from jobs.entrypoints.address_space import leave_room
 from jobs.protocol import (
     JobError,
     JobResult,
-    KeptFile,
     OutputResult,
     Progress,
+    StagedFile,
     UploadManifest,
     read_message,
     write_message,
@@ -41,16 +42,11 @@ ROOM_BYTES = 2 * 1024**3
 
 
 def main(manifest_path: str) -> int:
-    """Read an UploadManifest, load the file, write the JobResult. 0 when it is ok."""
+    """Read an UploadManifest, load the files, write the JobResult. 0 when it is ok."""
     manifest = read_message(UploadManifest, manifest_path)
-    return answer(manifest.result_path, lambda: upload(manifest))
-
-
-def answer(result_path: str, load: Callable[[], JobResult]) -> int:
-    """Load, and write the JobResult, also where that fails. 0 when it is ok."""
     leave_room(ROOM_BYTES)
     try:
-        result = load()
+        result = upload(manifest)
     except FileError as error:
         result = _failed(str(error), code=error.code, line=error.line)
     except SchemaError as error:
@@ -61,7 +57,7 @@ def answer(result_path: str, load: Callable[[], JobResult]) -> int:
         result = _failed("the file needs more memory than an upload may use", code="memory")
     except (pa.ArrowException, OSError) as error:
         result = _explain(error)
-    write_message(result_path, result)
+    write_message(manifest.result_path, result)
     return 0 if result.status == "ok" else FAILED
 
 
@@ -73,21 +69,37 @@ def _explain(error: Exception) -> JobResult:
 
 
 def upload(manifest: UploadManifest) -> JobResult:
-    """Load the file as one snapshot on the staging branch."""
+    """Load each file as one snapshot on the staging branch."""
     catalog = open_catalog(uri=manifest.catalog_uri, token=manifest.token, branch=manifest.branch)
-    table = catalog.load_table(manifest.table)
-    written = load_file(table, manifest, job_id=manifest.job_id, result_path=manifest.result_path)
-    say(f"wrote {written.rows:,} rows to {manifest.path} on the staging branch")
+    rows, snapshot_id = 0, None
+    for number, staged in enumerate(manifest.files, start=1):
+        _check_bytes(staged)
+        if len(manifest.files) > 1:
+            say(f"file {number} of {len(manifest.files)}, {staged.mode}")
+        table = catalog.load_table(manifest.table)
+        written = _load_file(table, staged, manifest)
+        rows, snapshot_id = rows + written.rows, written.snapshot_id
+    say(f"wrote {rows:,} rows to {manifest.path} on the staging branch")
     output = OutputResult(
         rows=count_rows(table),
-        snapshot_id=written.snapshot_id,
-        added_rows=written.rows,
-        mode="append" if manifest.mode == APPEND else "replace",
+        snapshot_id=snapshot_id,
+        added_rows=rows,
+        mode="append" if all(staged.mode == APPEND for staged in manifest.files) else "replace",
     )
     return JobResult("ok", outputs={manifest.path: output})
 
 
-def load_file(table: Table, staged: UploadManifest | KeptFile, *, job_id: str, result_path: str) -> Written:
+def _check_bytes(staged: StagedFile) -> None:
+    """Refuse a file that is not what was loaded, and reviewed, before."""
+    if not staged.sha256:
+        return
+    with Path(staged.file).open("rb") as file:
+        if hashlib.file_digest(file, "sha256").hexdigest() != staged.sha256:
+            message = "the file that was kept has other bytes than what was loaded on the branch; load it there again"
+            raise FileError(message, code="file_changed")
+
+
+def _load_file(table: Table, staged: StagedFile, manifest: UploadManifest) -> Written:
     """Read one file into a table as one snapshot."""
     is_append = staged.mode == APPEND
     schema = table.schema() if is_append else Schema()
@@ -100,8 +112,8 @@ def load_file(table: Table, staged: UploadManifest | KeptFile, *, job_id: str, r
     source = readers[staged.format](Path(staged.file), schema)
     with source:
         say(f"read {source.rows:,} rows, {len(source.schema.names)} columns: {_columns(source.schema)}")
-        batches = _watch(source.batches(), result_path, source.rows)
-        return write_table(table, source.schema, batches, is_append=is_append, job_id=job_id)
+        batches = _watch(source.batches(), manifest.result_path, source.rows)
+        return write_table(table, source.schema, batches, is_append=is_append, job_id=manifest.job_id)
 
 
 def _watch(batches: Iterator[pa.RecordBatch], result_path: str, total: int) -> Iterator[pa.RecordBatch]:

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from jobs.entrypoints import upload
-from jobs.protocol import JobResult, UploadManifest, read_message, write_message
+from jobs.protocol import JobResult, StagedFile, UploadManifest, read_message, write_message
 from tests.fakes.jobs_catalog import MemoryCatalog
 from tests.fuzz.values import HOSTILE_TEXTS, any_value, mutate_bytes
 
@@ -208,7 +208,7 @@ def load(file: File, folder: Path, *, mode: str) -> dict[str, Any]:
     path.write_bytes(file.content)
     names = {"path": "/shop/rows", "table": "shop.rows", "branch": "b", "build_branch": "master"}
     manifest = UploadManifest(
-        job_id="job", file=str(path), format=file.format, mode=mode, catalog_uri="", token="",
+        job_id="job", files=(StagedFile(str(path), file.format, mode),), catalog_uri="", token="",
         result_path=str(result_path), **names,
     )  # fmt: skip
     write_message(folder / "manifest.json", manifest)

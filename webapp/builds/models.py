@@ -293,6 +293,11 @@ class Job(models.Model):
         """The table branch that it writes and nobody reads."""
         return f"_job/{self.pk}"
 
+    @property
+    def is_load(self) -> bool:
+        """Whether it repeats earlier uploads, which is known by the files that were kept of them."""
+        return "files" in (self.upload or {})
+
 
 class KeptUpload(models.Model):
     """The file of an upload on a branch, kept in the home while a merge may repeat it."""

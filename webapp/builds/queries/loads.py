@@ -74,7 +74,7 @@ def _read_written(row: Transaction, job: Job | None, kept_upload: KeptUpload | N
     if job is None:
         return BranchWrite(row.by, row.type == SNAPSHOT)
     upload = job.upload or {}
-    replaces = row.type == SNAPSHOT or _read_mode(upload) == REPLACE
+    replaces = row.type == SNAPSHOT or _read_mode(job) == REPLACE
     return BranchWrite(row.by, replaces, True, job.file, _read_file(job, upload, kept_upload) if kept_upload else None)
 
 
@@ -93,10 +93,11 @@ def _read_file(job: Job, upload: Mapping[str, Any], kept_upload: KeptUpload) -> 
 
 def _read_upload(row: Transaction, job: Job) -> Upload:
     rows = sum(int(output.summary.get("added_rows") or 0) for output in job.outputs.all())
-    return Upload(job.file, _read_mode(job.upload or {}), rows, row.by, row.closed_at)
+    return Upload(job.file, _read_mode(job), rows, row.by, row.closed_at)
 
 
-def _read_mode(upload: Mapping[str, Any]) -> str:
+def _read_mode(job: Job) -> str:
     """Return what an upload did with the rows that were there; of a repeated one the first file says so."""
-    mode: str = upload["files"][0]["mode"] if "files" in upload else upload["mode"]
+    upload = job.upload or {}
+    mode: str = upload["files"][0]["mode"] if job.is_load else upload["mode"]
     return mode

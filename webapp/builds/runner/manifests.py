@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote, urlsplit
@@ -16,14 +16,13 @@ from jobs.protocol import (
     JobError,
     JobManifest,
     JobResult,
-    KeptFile,
-    LoadManifest,
     OutputTarget,
     PinnedInput,
     Profile,
     Progress,
     ProtocolError,
     Size,
+    StagedFile,
     UploadManifest,
     read_answer,
 )
@@ -35,7 +34,7 @@ from webapp.runtime.hosts import find_hosts
 
 if TYPE_CHECKING:
     from webapp.builds.models import Job
-    from webapp.builds.rules.loads import Load
+    from webapp.builds.rules.loads import LoadedFile
     from webapp.builds.rules.values import PreviousBuild
 
 SIGNAL_BASE = 128
@@ -109,15 +108,19 @@ def build_job_manifest(
 
 
 def build_upload_manifest(
-    *, job: Job, branch: str, token: str, place: Place, target: OutputTarget, staging: str
+    *,
+    job: Job,
+    branch: str,
+    token: str,
+    place: Place,
+    target: OutputTarget,
+    staging: str,
+    files: tuple[StagedFile, ...],
 ) -> UploadManifest:
-    """Return the order to read one staged file into one table."""
-    upload: Mapping[str, Any] = job.upload or {}
+    """Return the order to read files into one table."""
     return UploadManifest(
         job_id=job.pk,
-        file=upload["file"],
-        format=upload["format"],
-        mode=upload["mode"],
+        files=files,
         path=target.path,
         table=target.table,
         catalog_uri=settings.TRIBUTARY_CATALOG_URI,
@@ -125,37 +128,25 @@ def build_upload_manifest(
         branch=staging,
         build_branch=branch,
         result_path=str(place.result),
-        delimiter=upload.get("delimiter", ""),
-        has_header=upload.get("has_header", True),
-        types=upload.get("types", {}),
     )
 
 
-def build_load_manifest(
-    *, job: Job, branch: str, token: str, place: Place, target: OutputTarget, load: Load
-) -> LoadManifest:
-    """Return the order to read the files of earlier uploads into one table."""
-    return LoadManifest(
-        job_id=job.pk,
-        files=tuple(
-            KeptFile(
-                file=str(paths.kept_path(file.job)),
-                sha256=file.sha256,
-                format=cast("Any", file.format),
-                mode=cast("Any", file.mode),
-                delimiter=file.delimiter,
-                has_header=file.has_header,
-                types=file.types,
-            )
-            for file in load.files
-        ),
-        path=target.path,
-        table=target.table,
-        catalog_uri=settings.TRIBUTARY_CATALOG_URI,
-        token=token,
-        branch=job.staging_branch,
-        build_branch=branch,
-        result_path=str(place.result),
+def describe_sent_file(upload: Mapping[str, Any]) -> StagedFile:
+    """Return the file of an upload as its job reads it."""
+    names = {field.name for field in fields(StagedFile)}
+    return StagedFile(**{name: value for name, value in upload.items() if name in names})
+
+
+def describe_kept_file(loaded: LoadedFile) -> StagedFile:
+    """Return the file of an earlier upload as the job that repeats the upload reads it."""
+    return StagedFile(
+        file=str(paths.kept_path(loaded.job)),
+        sha256=loaded.sha256,
+        format=cast("Any", loaded.format),
+        mode=cast("Any", loaded.mode),
+        delimiter=loaded.delimiter,
+        has_header=loaded.has_header,
+        types=loaded.types,
     )
 
 

@@ -33,7 +33,7 @@ def keep_file(*, job: Job, branch: str, beat: Callable[[], object]) -> KeptUploa
     A file of master lands nowhere, and what goes into somebody's open transaction is not all that they put there.
     """
     upload = job.upload or {}
-    if job.kind != UPLOAD or branch == MASTER or "file" not in upload or upload.get("transaction") is not None:
+    if job.kind != UPLOAD or branch == MASTER or job.is_load or upload.get("transaction") is not None:
         return None
     staged, path = Path(upload["file"]), paths.kept_path(job.pk)
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

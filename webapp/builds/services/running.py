@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from django.conf import settings
 from django.db import transaction
 
-from jobs.protocol import JobResult, OutputTarget, PinnedInput, write_message
+from jobs.protocol import JobResult, OutputTarget, PinnedInput, StagedFile, write_message
 from webapp.accounts import queries as accounts
 from webapp.accounts import services as account_services
 from webapp.builds import signals
@@ -245,7 +245,7 @@ class _Attempt:
         self.job.refresh_from_db()
         token = self._create_token(allowance)
         if self.job.kind == UPLOAD:
-            return (self._start_load if self._is_load else self._start_upload)(place, token, allowance)
+            return self._start_upload(place, token, allowance)
         return self._start_transform(place, token, allowance)
 
     def _start_transform(self, place: Place, token: str, allowance: Allowance) -> Handle:
@@ -277,18 +277,19 @@ class _Attempt:
             place=place,
             target=target,
             staging=self._staging_branch(),
+            files=tuple(self._list_files()),
         )
-        return self._launch("upload", manifest, place, allowance, readable=[manifest.file], cwd=place.folder)
+        readable = [staged.file for staged in manifest.files]
+        return self._launch("upload", manifest, place, allowance, readable=readable, cwd=place.folder)
 
-    def _start_load(self, place: Place, token: str, allowance: Allowance) -> Handle:
-        (target,) = self._list_targets()
+    def _list_files(self) -> Iterator[StagedFile]:
+        """Yield what an upload loads: the file that was sent, or those of the uploads that it repeats."""
+        if not self.job.is_load:
+            yield manifests.describe_sent_file(self.job.upload or {})
+            return
         load = Load.from_json(self.job.upload or {})
         keeping.check_kept(load=load)
-        manifest = manifests.build_load_manifest(
-            job=self.job, branch=self.build.branch, token=token, place=place, target=target, load=load
-        )
-        readable = [file.file for file in manifest.files]
-        return self._launch("load", manifest, place, allowance, readable=readable, cwd=place.folder)
+        yield from map(manifests.describe_kept_file, load.files)
 
     def _launch(
         self,
@@ -500,11 +501,6 @@ class _Attempt:
         pointers = [catalog.branch_pointer(table=table, branch=branch) for branch in self.build.chain]
         heads = {pointer.snapshot_id for pointer in pointers if pointer is not None}
         return heads | ({opened.parent.snapshot_id} if opened.parent is not None else set())
-
-    @property
-    def _is_load(self) -> bool:
-        """Whether it repeats earlier uploads."""
-        return "files" in (self.job.upload or {})
 
     @property
     def _is_into_open_transaction(self) -> bool:

@@ -288,7 +288,7 @@ def check_upload(*, build: Build) -> None:
 
 def forget_staged_file(*, job: Job, is_loaded: bool) -> None:
     """Remove the file of an upload that is over; what a page sent and could not be loaded stays, to be read otherwise."""
-    if job.upload and "file" in job.upload:
+    if job.upload and not job.is_load:
         Path(job.upload["file"]).unlink(missing_ok=True)
     if job.upload and job.upload.get("draft") and is_loaded:
         (paths.uploads_folder() / job.upload["draft"]).unlink(missing_ok=True)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from jobs.engine.read.files import FileError
-from jobs.entrypoints import load
-from jobs.protocol import KeptFile, LoadManifest
+from jobs.entrypoints import upload
+from jobs.protocol import StagedFile, UploadManifest
 
 
 def test_a_file_with_other_bytes_is_refused_before_anything_is_written(
@@ -16,11 +16,11 @@ def test_a_file_with_other_bytes_is_refused_before_anything_is_written(
 ) -> None:
     file = tmp_path / "kept"
     file.write_bytes(b"id\n1\n")
-    monkeypatch.setattr(load, "open_catalog", lambda **_fields: None)
-    manifest = LoadManifest(
-        job_id="job", files=(KeptFile(str(file), "0" * 64, "csv", "append"),), path="/shop/raw", table="shop.raw",
+    monkeypatch.setattr(upload, "open_catalog", lambda **_fields: None)
+    manifest = UploadManifest(
+        job_id="job", files=(StagedFile(str(file), "csv", "append", sha256="0" * 64),), path="/shop/raw", table="shop.raw",
         catalog_uri="", token="", branch="_job/job", build_branch="master", result_path="",
     )  # fmt: skip
     with pytest.raises(FileError, match="other bytes than what was loaded on the branch") as caught:
-        load.load(manifest)
+        upload.upload(manifest)
     assert caught.value.code == "file_changed"
