@@ -34,7 +34,7 @@ coverage: .venv/.dev static/build/.stamp .venv/.jar ## measure what the tests th
 
 check: .venv/.dev ## format, lint, types, import contracts, templates, missing migrations, locks, code that nothing runs
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports --no-cache
-	@$(BIN)/djlint --quiet --lint templates
+	@$(BIN)/djlint --quiet --lint templates && $(BIN)/djangofmt --quiet --check templates
 	@$(BIN)/python manage.py makemigrations --check --dry-run --verbosity 0
 	@$(BIN)/python manage.py check_locks
 	@$(PYTEST) -q tests/architecture/test_dead_code.py tests/architecture/test_layers.py tests/architecture/test_packages.py
@@ -44,7 +44,7 @@ audit: .venv/.dev ## look for known vulnerabilities in all that is locked; needs
 	@npm audit --audit=true --package-lock-only
 
 fix: .venv/.dev ## repair what can be repaired, and draw the diagrams of states
-	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
+	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format . ; $(BIN)/djangofmt --quiet templates
 	@$(BIN)/python manage.py draw_states
 
 bench: bench-catalog bench-builds bench-diff bench-pages bench-crowds ## every benchmark, as ratios
