@@ -9,4 +9,4 @@ from typing import Any
 def read_page(answer: Any) -> str:
     """Return the HTML of an answer with single spaces, and none beside a tag."""
     text = " ".join(answer.content.decode().split())
-    return re.sub(r"\s*(<[^>]*>)\s*", r"\1", text)
+    return re.sub(r"\s*(<[^>]*?) ?(>)\s*", r"\1\2", text)

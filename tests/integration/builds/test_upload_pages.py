@@ -16,6 +16,7 @@ from django.test import Client
 
 from tests.factories import repositories
 from tests.factories.build_rows import World, a_world
+from tests.factories.pages import read_page
 from webapp.accounts.models import User
 from webapp.builds.models import Build, Job
 from webapp.builds.rules.states import JobState
@@ -48,7 +49,7 @@ def client_of() -> Callable[[Principal], Client]:
 def send(client: Client, content: bytes = CSV, *, name: str = "rows.csv", dataset: str = "/shop/raw") -> str:
     """Send a file; return the address of the next step."""
     answer = client.post("/upload", {"dataset": dataset, "file": SimpleUploadedFile(name, content)})
-    assert answer.status_code == 302, answer.content.decode()
+    assert answer.status_code == 302, read_page(answer)
     address: str = answer["Location"]
     return address
 
@@ -57,13 +58,13 @@ def test_the_way_to_a_file_begins_at_the_list_and_at_each_dataset(
     world: World, client_of: Callable[[Principal], Client]
 ) -> None:
     writer = client_of(repositories.a_member(world.repository, "writer"))
-    assert 'href="/upload"' in writer.get("/datasets").content.decode()
+    assert 'href="/upload"' in read_page(writer.get("/datasets"))
     answer = writer.post("/datasets/new", {"path": "/shop/empty"})
-    page = writer.get(answer["Location"]).content.decode()
+    page = read_page(writer.get(answer["Location"]))
     assert page.count('href="/upload?dataset=%2Fshop%2Fempty&amp;branch=master"') == 2
     reader = client_of(repositories.a_member(world.repository, "reader"))
-    assert "/upload?dataset" not in reader.get("/d/shop/raw").content.decode()
-    assert "is not enough" in reader.get("/upload?dataset=/shop/raw").content.decode()
+    assert "/upload?dataset" not in read_page(reader.get("/d/shop/raw"))
+    assert "is not enough" in read_page(reader.get("/upload?dataset=/shop/raw"))
     assert reader.post("/upload", {"dataset": "/shop/raw"}).status_code == 403
     stranger = client_of(repositories.a_person())
     assert stranger.get("/upload?dataset=/shop/raw").status_code == 404
@@ -76,16 +77,16 @@ def test_the_columns_are_shown_before_anything_is_written(
 ) -> None:
     client = client_of(world.maker)
     address = send(client)
-    page = client.get(address).content.decode()
+    page = read_page(client.get(address))
     for words in ("found: semicolon", "string, by the file", "date, by the file", "long, by the file", "007"):
         assert words in page, words
     assert not Build.objects.exists()
-    other = client.get(f"{address}&header=0&delimiter=,", headers={"HX-Request": "true"}).content.decode()
+    other = read_page(client.get(f"{address}&header=0&delimiter=,", headers={"HX-Request": "true"}))
     assert "<html" not in other
     assert "column_1" in other
     broken = send(client, b'a,b\n1,2\n3,"4\n')
-    assert "a quoted value is never closed" in client.get(broken).content.decode()
-    assert "this is not a Parquet file" in client.get(send(client, b"x", name="rows.parquet")).content.decode()
+    assert "a quoted value is never closed" in read_page(client.get(broken))
+    assert "this is not a Parquet file" in read_page(client.get(send(client, b"x", name="rows.parquet")))
 
 
 @pytest.mark.usefixtures("readers")
@@ -98,7 +99,7 @@ def test_types_of_json_lines_and_parquet_are_to_be_chosen_too(
         pq.write_table(pa.table({"n": [1], "x": [[1]]}), tmp_path / name)
         content = (tmp_path / name).read_bytes()
     address = send(client, content, name=name)
-    page = client.get(f"{address}&type.n=string").content.decode()
+    page = read_page(client.get(f"{address}&type.n=string"))
     assert re.search(r'<select class="input coltype" name="type.n" .*?<option value="string" selected', page, re.DOTALL)
     assert page.count('<option value="long"') == 1  # a list becomes no number
     assert 'name="delimiter"' not in page
@@ -114,12 +115,12 @@ def test_a_writer_is_told_why_not_master_and_offered_a_branch(
     writer = repositories.a_member(world.repository, "writer", "ines")
     client = client_of(writer)
     address = send(client)
-    page = client.get(address).content.decode()
+    page = read_page(client.get(address))
     assert "needs the role maintainer, yours is writer" in page
     assert 'value="ines/upload"' in page
     refused = client.post(address.partition("?")[0], {"dataset": "/shop/raw", "branch": "master"})
     assert refused.status_code == 422
-    assert "Nothing was loaded." in refused.content.decode()
+    assert "Nothing was loaded." in read_page(refused)
     assert not Build.objects.exists()
     body = {"dataset": "/shop/raw", "branch": "ines/upload", "mode": "append", "type.code": "string", "type.n": ""}
     answer = client.post(address.partition("?")[0], {**body, "header": "1", "delimiter": ";"})
@@ -139,10 +140,10 @@ def assert_kept_until_loaded(client: Client, build: Build, address: str) -> None
     builds.end_job(job=job, state=JobState.FAILED, reason="row 1: 'x' in column 'code' is no long")
     builds.advance_build(build=build)
     uploads.forget_staged_file(job=job, is_loaded=False)
-    page = client.get(f"/builds/{build.pk}").content.decode()
+    page = read_page(client.get(f"/builds/{build.pk}"))
     link = re.search(r'href="([^"]+)">Read the file differently', page)
     assert link is not None
-    again = client.get(html.unescape(link[1])).content.decode()
+    again = read_page(client.get(html.unescape(link[1])))
     assert '<option value="string" selected>string</option>' in again
     assert 'value="ines/upload"' in again
     uploads.forget_staged_file(job=job, is_loaded=True)
@@ -162,7 +163,7 @@ def test_a_file_may_make_its_dataset(world: World, client_of: Callable[[Principa
 def test_what_is_refused_makes_no_dataset(world: World, client_of: Callable[[Principal], Client]) -> None:
     client = client_of(repositories.a_member(world.repository, "writer"))
     address = send(client, dataset="/shop/new")
-    assert "Not master." in client.get(address).content.decode()
+    assert "Not master." in read_page(client.get(address))
     answer = client.post(address.partition("?")[0], {"dataset": "/shop/new", "branch": "master"})
     assert answer.status_code == 422
     assert not Dataset.objects.filter(path="/shop/new").exists()
@@ -194,7 +195,7 @@ def test_what_cannot_be_sent_is_said_on_the_page(
         body["file"] = SimpleUploadedFile(name, CSV)
     answer = client_of(world.maker).post("/upload", body)
     assert answer.status_code == 422
-    assert said in answer.content.decode()
+    assert said in read_page(answer)
 
 
 def test_the_number_of_a_dataset_is_no_path(world: World, client_of: Callable[[Principal], Client]) -> None:
@@ -203,7 +204,7 @@ def test_the_number_of_a_dataset_is_no_path(world: World, client_of: Callable[[P
     assert client.get("/upload", {"dataset": number}).status_code == 200
     answer = client.post("/upload", {"dataset": number, "file": SimpleUploadedFile("rows.csv", CSV)})
     assert answer.status_code == 422
-    page = html.unescape(answer.content.decode())
+    page = html.unescape(read_page(answer))
     assert f"'{number}' is no dataset path" in page
     assert f'name="dataset" value="{number}" required' in page
 

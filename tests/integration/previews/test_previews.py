@@ -11,6 +11,7 @@ from django.test import Client
 
 from tests.factories import datasets, repositories
 from tests.factories.everything import World, make_world
+from tests.factories.pages import read_page
 from webapp.accounts.models import AuditEntry
 from webapp.builds.services import publication
 from webapp.catalog.models import Table
@@ -109,7 +110,7 @@ def test_rows_schema_and_difference_of_a_changed_transform(world: World) -> None
     page = open_page(world, preview)
     assert "<td>a</td>" in page
     assert "It read all rows of its inputs" in page
-    assert "rows matched by <code>id</code>" in page
+    assert "rows matched by<code>id</code>" in page
     assert "has nothing of /shop/cleaned yet" in page
     assert f"/r/shop/preview/fix/{FILE}" in page  # the editor goes on
 
@@ -120,7 +121,7 @@ def open_page(world: World, preview: CodePreview, role: str = "writer", query: s
     browser.force_login(world.users[role])
     answer = browser.get(f"/r/shop/previews/{preview.pk}{query}", headers=headers)
     assert answer.status_code == 200, answer.content
-    return str(answer.content.decode())
+    return str(read_page(answer))
 
 
 def test_the_form_of_the_editor_is_run_with_the_files_it_carries(world: World) -> None:
@@ -135,7 +136,7 @@ def test_the_form_of_the_editor_is_run_with_the_files_it_carries(world: World) -
     answer = browser.post(f"/r/shop/preview/fix/{FILE}", form)
     preview = CodePreview.objects.latest("pk")
     assert answer.headers["Location"] == f"/r/shop/previews/{preview.pk}"
-    waiting = browser.get(f"/r/shop/previews/{preview.pk}").content.decode()
+    waiting = read_page(browser.get(f"/r/shop/previews/{preview.pk}"))
     assert "Waiting for a worker" in waiting
     assert 'hx-trigger="every 1s"' in waiting
     services.run_preview(preview_id=preview.pk)
@@ -149,8 +150,8 @@ def test_the_form_of_the_editor_is_run_with_the_files_it_carries(world: World) -
     assert "hx-trigger" not in part
     refused = browser.post("/r/shop/preview/fix/notes.md", {**form, "source": "notes.md", "path": "notes.md"})
     assert refused.status_code == 422
-    assert "A preview runs the transforms of a file of Python" in refused.content.decode()
-    assert "from pipelines.words import KEPT" in refused.content.decode()  # what was typed stays
+    assert "A preview runs the transforms of a file of Python" in read_page(refused)
+    assert "from pipelines.words import KEPT" in read_page(refused)  # what was typed stays
 
 
 MISTAKES = [
@@ -220,7 +221,7 @@ def test_every_output_can_be_chosen_and_spark_is_named(world: World, monkeypatch
     page = open_page(world, preview, query="?output=/shop/ids")
     assert "The committed code of this branch does not make this dataset." in page
     assert "Counts, sums and joins are of these rows alone" in page
-    assert "<code>pipelines.clean:heavy</code> was not run." in page
+    assert "<code>pipelines.clean:heavy</code>was not run." in page
 
 
 PROBES = """\

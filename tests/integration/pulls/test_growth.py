@@ -145,7 +145,7 @@ def _walk(client: Client, url: str, what: str) -> list[str]:
         assert answer.status_code == 200, url
         text = answer.content.decode()
         names += dict.fromkeys(re.findall(what, text))
-        following = re.search(r'href="([^"]*)" rel="next"', text)
+        following = re.search(r'href="([^"]*)"\s+rel="next"', text)
         url = urljoin(url, html.unescape(following[1])) if following else ""
     return names
 

@@ -9,6 +9,7 @@ import pytest
 from django.test import Client
 
 from tests.factories import repositories
+from tests.factories.pages import read_page
 from webapp.pulls import services
 from webapp.repositories.models import Repository
 
@@ -35,7 +36,7 @@ def page_client(repository: Repository) -> Client:
 
 
 def test_new_page_lists_the_branches_that_have_something_to_merge(repository: Repository, page_client: Client) -> None:
-    page = page_client.get("/r/shop/pulls/new").content.decode()
+    page = read_page(page_client.get("/r/shop/pulls/new"))
     assert "Recent branches" in page
     assert re.findall(r"source=([^\"&]+)", page) == ["feature"]
     assert "Count late flights" in page
@@ -44,7 +45,7 @@ def test_new_page_lists_the_branches_that_have_something_to_merge(repository: Re
     assert ">Compare</button>" not in with_scripts
     maker = repositories.maker_of(repository)
     pull = services.open_pull(repository=repository, source="feature", target="master", title="T", by=maker)
-    assert f"open as #{pull.number}" in page_client.get("/r/shop/pulls/new").content.decode()
+    assert f"open as #{pull.number}" in read_page(page_client.get("/r/shop/pulls/new"))
 
 
 def test_new_page_calls_people_as_every_page_does(repository: Repository, page_client: Client) -> None:
@@ -55,10 +56,10 @@ def test_new_page_calls_people_as_every_page_does(repository: Repository, page_c
     commit = repositories.a_commit(repository, {"b.txt": "1"}, branch="feature")
     assert commit.author.name == "Somebody"
 
-    page = page_client.get("/r/shop/pulls/new").content.decode()
+    page = read_page(page_client.get("/r/shop/pulls/new"))
 
     assert "Somebody" not in page
-    assert f"{maker.username}, " in page
+    assert f"{maker.username}," in page
 
 
 def test_selects_of_many_branches_list_the_first_and_what_is_chosen(
@@ -67,7 +68,7 @@ def test_selects_of_many_branches_list_the_first_and_what_is_chosen(
     head = repository.git.get_head("master")
     for number in range(60):
         repository.git.create_branch(f"many/{number:02}", head)
-    page = page_client.get("/r/shop/pulls/new?source=many/59").content.decode()
+    page = read_page(page_client.get("/r/shop/pulls/new?source=many/59"))
     into, source = re.findall(r"<select.*?</select>", page, flags=re.DOTALL)
     assert len(re.findall(r"<option\b", into)) == 51  # with the line that counts the others
     assert "13 more: type a part of the name" in into
@@ -75,13 +76,13 @@ def test_selects_of_many_branches_list_the_first_and_what_is_chosen(
     assert "many/58" not in page
     assert page.count('hx-get="/r/shop/branches/options?view=select"') == 2
     few = repositories.a_repository("few", by=repositories.maker_of(repository))
-    assert "branches/options" not in page_client.get(f"/r/{few.name}/pulls/new").content.decode()
+    assert "branches/options" not in read_page(page_client.get(f"/r/{few.name}/pulls/new"))
 
 
 def test_new_page_asks_for_a_branch_where_none_has_anything_to_merge(
     repository: Repository, page_client: Client
 ) -> None:
-    page = page_client.get("/r/shop/pulls/new?target=feature").content.decode()
+    page = read_page(page_client.get("/r/shop/pulls/new?target=feature"))
     assert "Recent branches" not in page
     assert "Choose the branch to merge." in page
 
@@ -95,7 +96,7 @@ def test_proposed_title_is_that_of_the_first_commit(repository: Repository, page
 
 def read_title(answer: Any) -> str:
     """Return what the form proposes."""
-    page = answer.content.decode()
+    page = read_page(answer)
     field = next(tag for tag in re.findall(r"<input[^>]*>", page) if 'name="title"' in tag)
     value = re.search(r'value="([^"]*)"', field)
     return value[1] if value else ""
@@ -112,4 +113,4 @@ def test_the_text_begins_with_the_template_of_the_target(
 
     page = page_client.get(address)
     assert page.context["form"].initial["body"] == "## What\n\n## Why <b>"
-    assert "## Why &lt;b&gt;</textarea>" in page.content.decode()
+    assert "## Why &lt;b&gt;</textarea>" in read_page(page)

@@ -9,6 +9,7 @@ import pytest
 from django.test import Client
 
 from tests.factories import repositories as make
+from tests.factories.pages import read_page
 from webapp.accounts.models import User
 from webapp.core.templatetags.ui import avatar
 from webapp.git.values import Change, Person
@@ -38,7 +39,7 @@ def web(ines: Principal) -> Client:
 
 def _text(response: Any, status: int = 200) -> str:
     assert response.status_code == status, response.content.decode()[-2000:]
-    return str(response.content.decode())
+    return read_page(response)
 
 
 def _edit(web: Client, repository: Repository, path: str, content: str, **fields: str) -> HttpResponse:
@@ -445,7 +446,7 @@ def test_links_of_a_readme_lead_to_files_and_headings_and_its_code_has_colours(
         ):
             assert link in page, link
         assert '<h4 id="md-more-of-it">' in page
-        assert '<span class="k">def </span>' in page
+        assert '<span class="k">def</span>' in page
         assert "&lt;b&gt;" in page
         assert 'href="javascript' not in page
     assert web.get(f"{base}/pipelines/a.py").status_code == 200

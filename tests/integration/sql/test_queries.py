@@ -12,6 +12,7 @@ from django.test import Client
 
 from tests.factories import build_rows, datasets, repositories
 from tests.factories.everything import World, make_world
+from tests.factories.pages import read_page
 from webapp.accounts.models import AuditEntry, RepositoryRole
 from webapp.accounts.services.readings import flush_readings
 from webapp.repositories.models import Repository
@@ -73,7 +74,7 @@ def test_a_reader_queries_a_branch_and_pages_the_result(world: World) -> None:
     assert entries.filter(verb="read_rows", object="/shop/raw", branch="side").exists()
     browser = Client()
     browser.force_login(world.users["reader"])
-    shown = browser.get(f"/r/shop/sql/{query.pk}").content.decode()
+    shown = read_page(browser.get(f"/r/shop/sql/{query.pk}"))
     assert re.search(r"5 rows\s+of 10 read", shown)
     assert "<td>branch</td>" in shown
     assert run(world, "reader", "SELECT count(*) FROM raw").summary["rows_read"] == 4
@@ -90,7 +91,7 @@ def test_names_mean_what_their_asker_may_read(world: World) -> None:
     for name in ('"/vault/hidden"', "hidden", '"/vault/absent"', "information_schema.tables", "duckdb_tables"):
         answer = ask(world, "reader", f"SELECT * FROM {name}")
         assert (answer.status_code, answer.json()["code"]) == (422, "unknown_table"), name
-        assert CANARY not in answer.content.decode()
+        assert CANARY not in read_page(answer)
     assert ask(world, "reader", 'SELECT * FROM "/vault/hidden"').json()["detail"] == (
         "There is no dataset /vault/hidden, or you may not read it."
     )
@@ -98,14 +99,14 @@ def test_names_mean_what_their_asker_may_read(world: World) -> None:
     assert ask(world, "reader", 'SELECT * FROM "/shop/raw"', "_job/1").status_code == 403
     RepositoryRole.objects.create(repository="vault", user=world.users["reader"], role="reader")
     query = run(world, "reader", 'SELECT r.id, h.secret FROM "/vault/hidden" h, raw r')
-    assert CANARY in read(world, "reader", f"{query.pk}/rows").content.decode()
+    assert CANARY in read_page(read(world, "reader", f"{query.pk}/rows"))
     assert read(world, "writer", f"{query.pk}/rows").status_code == 404
     RepositoryRole.objects.filter(repository="vault", user=world.users["reader"]).delete()
     assert read(world, "reader", f"{query.pk}/rows").status_code == 404
     page = Client()
     page.force_login(world.users["reader"])
     assert page.get(f"/r/shop/sql/{query.pk}").status_code == 404
-    assert CANARY not in page.get("/r/shop/sql").content.decode()
+    assert CANARY not in read_page(page.get("/r/shop/sql"))
 
 
 def test_what_is_refused_or_takes_too_much_says_why(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,7 +124,7 @@ def test_what_is_refused_or_takes_too_much_says_why(world: World, monkeypatch: p
         assert (answer.status_code, answer.json()["code"]) == (422, code), answer.content[:300]
         assert browser.post("/r/shop/sql", {"branch": "master", "sql": sql}).status_code == 422
     assert Query.objects.count() == 1
-    refused = browser.post("/r/shop/sql", {"branch": "master", "sql": "SELECT <b> FROM"}).content.decode()
+    refused = read_page(browser.post("/r/shop/sql", {"branch": "master", "sql": "SELECT <b> FROM"}))
     assert "SELECT &lt;b&gt; FROM" in refused
     monkeypatch.setattr(services, "TIME_LIMIT_S", 1.0)
     monkeypatch.setattr(services, "LIMITS", {**services.LIMITS, "total_memory_bytes": 700 * 2**20})
@@ -144,7 +145,7 @@ def test_queries_are_stopped_by_their_runners_bounded_in_number_and_removed_when
     assert (answer := ask(world, "reader", "SELECT 1")).status_code == 429, answer.content
     browser = Client()
     browser.force_login(world.users["reader"])
-    assert "Waiting for a worker" in browser.get(f"/r/shop/sql/{first}").content.decode()
+    assert "Waiting for a worker" in read_page(browser.get(f"/r/shop/sql/{first}"))
     assert browser.post(f"/r/shop/sql/{first}/cancel").status_code == 302
     other = Client()
     other.force_login(world.users["writer"])
@@ -152,7 +153,7 @@ def test_queries_are_stopped_by_their_runners_bounded_in_number_and_removed_when
     services.run_query(query_id=first)
     states = [Query.objects.get(pk=pk).state for pk in (first, second)]
     assert states == [QueryState.CANCELLED, QueryState.QUEUED]
-    assert "a-reader stopped the query." in browser.get(f"/r/shop/sql/{first}").content.decode()
+    assert "a-reader stopped the query." in read_page(browser.get(f"/r/shop/sql/{first}"))
     query = run(world, "reader", "SELECT * FROM raw")
     assert services.prune_queries() == 0
     Query.objects.filter(pk=query.pk).update(created_at=query.created_at - services.KEPT * 2)
