@@ -6,6 +6,7 @@ from django import forms
 
 from webapp.core.numbers import read_count
 from webapp.repositories.rules.checks import CHECKS
+from webapp.repositories.rules.starters import EMPTY, STARTERS
 from webapp.repositories.rules.webhooks import EVENTS, SHAPE_CHOICES, TRIBUTARY
 
 ROLES = [
@@ -25,12 +26,9 @@ class NewRepositoryForm(forms.Form):
     description = forms.CharField(max_length=500, required=False)
     template = forms.ChoiceField(
         label="Start with",
-        choices=[
-            ("empty", "An empty pipeline: pipeline.toml and a README"),
-            ("nyc", "The example: flights from New York, cleaned and summed up"),
-        ],
+        choices=list(STARTERS.items()),
         widget=forms.RadioSelect,
-        initial="empty",
+        initial=EMPTY,
     )
 
 

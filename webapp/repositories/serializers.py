@@ -14,6 +14,7 @@ from webapp.core.serializers import NounSerializer
 from webapp.git.values import CommitInfo
 from webapp.repositories.models import Repository
 from webapp.repositories.rules.checks import CHECKS, RESULT_CHOICES
+from webapp.repositories.rules.starters import EMPTY, STARTERS
 from webapp.repositories.rules.states import PublicationState
 from webapp.repositories.rules.webhooks import SHAPE_CHOICES, TRIBUTARY
 
@@ -36,7 +37,7 @@ class NewRepositorySerializer(NounSerializer):
 
     name = Text(max_length=100, trim_whitespace=False)
     description = Text(max_length=500, required=False, allow_blank=True, default="")
-    template = Text(max_length=50, required=False, default="empty", help_text="empty or nyc")
+    template = Text(max_length=50, required=False, default=EMPTY, help_text=f"one of {', '.join(STARTERS)}")
 
 
 class RepositoryChangeSerializer(NounSerializer):

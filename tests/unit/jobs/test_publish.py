@@ -8,6 +8,8 @@ import pytest
 
 from jobs.protocol import DatasetRules
 from tests.factories.jobs import HEAD, publish_files
+from webapp.repositories.rules.starters import EMPTY, STARTERS, fill_starter
+from webapp.repositories.services.repositories import STARTER_FILES
 
 pytestmark = pytest.mark.slow
 GOOD = (
@@ -284,7 +286,18 @@ def test_a_repository_without_transforms_publishes_nothing(tmp_path: Path) -> No
     assert (result.jobspecs, result.errors) == ((), ())
 
 
-def test_the_starters_publish(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", STARTERS)
+def test_every_starter_publishes(tmp_path: Path, name: str) -> None:
+    folder = STARTER_FILES / name
+    found = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*.*")}
+    files = fill_starter(found, name="my-shop")
+    result = publish_files(tmp_path, {path: content.decode() for path, content in files.items()})
+    assert result.errors == ()
+    assert bool(result.jobspecs) == (name != EMPTY)
+    assert not any("FOLDER" in path for path in files), "where the folder's name goes"
+
+
+def test_the_change_of_the_example_publishes(tmp_path: Path) -> None:
     starters = Path(__file__).parents[3] / "webapp" / "repositories" / "starters"
     files = {str(path.relative_to(starters / "nyc")): path.read_text() for path in (starters / "nyc").rglob("*.*")}
     change = {

@@ -2,6 +2,7 @@
 
 Modules:
     names: names of repositories and branches.
+    starters: what a repository begins with.
     ancestry: which branch a branch came from.
     histories: which heads reach a commit, and in which order commits are listed.
     pipeline: which folders a repository owns, from pipeline.toml.

@@ -20,6 +20,7 @@ from webapp.repositories import permissions, signals
 from webapp.repositories.errors import git_refusals
 from webapp.repositories.models import Protection, Repository
 from webapp.repositories.rules.names import check_repository_name
+from webapp.repositories.rules.starters import EMPTY, STARTERS, fill_starter
 from webapp.repositories.services.announcements import announce
 from webapp.repositories.services.commits import person_of
 
@@ -27,11 +28,10 @@ if TYPE_CHECKING:
     from webapp.core.principals import Principal
 
 logger = logging.getLogger(__name__)
-STARTERS = Path(__file__).resolve().parents[1] / "starters"
-TEMPLATES = ("empty", "nyc")
+STARTER_FILES = Path(__file__).resolve().parents[1] / "starters"
 
 
-def create_repository(*, name: str, description: str = "", template: str = "empty", by: Principal) -> Repository:
+def create_repository(*, name: str, description: str = "", template: str = EMPTY, by: Principal) -> Repository:
     """Make a repository with a first commit on a protected master; the maker becomes its maintainer."""
     check_repository_name(name)
     if by.job is not None or (by.scopes and not by.scopes & {"write", "maintain"}):
@@ -115,19 +115,20 @@ def _check_folder_is_free(name: str, *, by: Principal) -> None:
 
 
 def _starter_files(template: str, *, name: str, description: str) -> dict[str, bytes]:
-    folder = STARTERS / template
-    if template not in TEMPLATES or not folder.is_dir():
-        message = f"There is no template '{template}'; choose one of {', '.join(TEMPLATES)}."
+    if template not in STARTERS:
+        message = f"There is no template '{template}'; choose one of {', '.join(STARTERS)}."
         raise InvalidInput(message, code="unknown_template", errors={"template": [message]})
+    folder = STARTER_FILES / template
     files = {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in sorted(folder.rglob("*"))
         if path.is_file() and "__pycache__" not in path.parts
     }
-    if template == "empty":
+    files = fill_starter(files, name=name)
+    readme = files["README.md"]
+    if not readme.startswith(b"# "):
         title = f"# {name}\n\n{description}".strip() + "\n"
-        files["README.md"] = title.encode() + b"\n" + files.get("README.md", b"")
-        files["pipeline.toml"] = files["pipeline.toml"].replace(b"FOLDER", name.encode())
+        files["README.md"] = title.encode() + b"\n" + readme
     return files
 
 
