@@ -147,12 +147,12 @@ def test_an_empty_state_says_why_in_the_words_of_its_block() -> None:
 def test_a_button_that_posts_sends_what_is_named_and_escapes_it() -> None:
     text = '{% load ui %}{% post_button url "Remove" kind="danger" label=label fields=fields user=user owner=owner %}'
     named = {"url": "/x", "label": "Remove <b>", "fields": [("page", "")], "user": '"mira"', "csrf_token": "t0ken"}
-    shown = re.sub(r"\s+", " ", Template(text).render(Context(named)))
+    shown = re.sub(r"\s+", " ", Template(text).render(Context(named))).replace("> <", "><")
 
     assert '<form method="post" action="/x">' in shown
     assert 'value="t0ken"' in shown
     assert (
-        '<input type="hidden" name="page" value=""> <input type="hidden" name="user" value="&quot;mira&quot;">' in shown
+        '<input type="hidden" name="page" value=""><input type="hidden" name="user" value="&quot;mira&quot;">' in shown
     )
     assert 'name="owner"' not in shown, "what is not there is not sent"
     assert 'aria-label="Remove &lt;b&gt;"' in shown
