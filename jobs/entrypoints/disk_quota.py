@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import stat
 import time
@@ -21,6 +22,8 @@ _SHARE = 10
 """Looking may take this part of a processor: a tenth, unless the pauses became too long."""
 _ENTRY_BYTES = 4096
 """What an empty file or folder counts: names cost a disk, too."""
+MOST_ENTRIES = 200_000
+"""Files and folders that may be added: a disk has so many names only, and whoever takes over what is left looks at each."""
 
 
 class DiskQuota:
@@ -39,9 +42,9 @@ class DiskQuota:
         self._hides = False
         """Whether files may have been where nobody sees their size at the last look."""
         try:
-            self._before = self._measure()
+            self._before, self._entries_before = self._measure()
         except _TooDeepError:
-            self._before = 0  # the first look ends it, and removes what is there
+            self._before, self._entries_before = 0, 0  # the first look ends it, and removes what is there
         self.pause_s = LEAST_PAUSE_S
         """So long to wait before the next look."""
 
@@ -52,16 +55,17 @@ class DiskQuota:
         way between processes, or mapped and not to be sized, have what the disks have lost and nothing else explains.
         """
         started = time.process_time()
-        most = self._before + self._allowed
+        most, most_entries = self._before + self._allowed, self._entries_before + MOST_ENTRIES
         try:
             processes = _list_namespace(child)
             opened_by = {process: list_descriptors(process) for process in processes}
             is_passed = any(descriptor.passed for descriptor in chain.from_iterable(opened_by.values()))
             nameless, is_unsized = self._measure_unlinked(opened_by)
-            seen = self._measure(most) + nameless
+            named, entries = self._measure(most, most_entries)
+            seen = named + nameless
             hid, self._hides = self._hides, is_unsized or is_passed
             unseen = self._measure_disks() - self._used_before - (seen - self._before) if hid and self._hides else 0
-            is_exceeded = seen > most or unseen > self._allowed
+            is_exceeded = seen > most or entries > most_entries or unseen > self._allowed
         except (_TooDeepError, HiddenError):
             is_exceeded = True
         self.pause_s = min(MOST_PAUSE_S, max(LEAST_PAUSE_S, (time.process_time() - started) * _SHARE))
@@ -76,18 +80,22 @@ class DiskQuota:
                 with suppress(OSError), opened(folder, FOLDER) as descriptor:
                     empty_folder(descriptor, uid=None if is_own else uid)
 
-    def _measure(self, most: int | None = None) -> int:
-        """Add up blocks, not lengths: a file may have room without content, and length without room. Stop above `most`."""
+    def _measure(self, most: float = math.inf, most_entries: float = math.inf) -> tuple[int, int]:
+        """Return bytes and the number of files and folders; stop above what they may be at most.
+
+        Bytes are blocks, not lengths: a file may have room without content, and length without room.
+        """
         seen: set[tuple[int, int]] = set()
-        total = 0
+        total = entries = 0
         for status in _walk(self._folders):
             if (status.st_dev, status.st_ino) not in seen:
                 if status.st_nlink > 1:
                     seen.add((status.st_dev, status.st_ino))
                 total += max(status.st_blocks * 512, _ENTRY_BYTES)
-            if most is not None and total > most:
+            entries += 1
+            if total > most or entries > most_entries:
                 break
-        return total
+        return total, entries
 
     def _measure_disks(self) -> int:
         """Return how much is used of the disks that the folders are on, whoever uses it."""

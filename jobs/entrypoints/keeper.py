@@ -53,6 +53,8 @@ class Handover:
     """Its user; None where it runs as this process's."""
     is_shared: bool = False
     """Whether a server that outlives it has written in the sealed folders, too."""
+    most_bytes: int | None = None
+    """So long may the files in the sealed folders be together; None for any length."""
     copies: bool = False
     """Whether the sealed files are to be copies, because somebody else may have opened those that are there."""
 
@@ -105,7 +107,13 @@ def keep(
         for folder in handover.writable:
             take_over(folder, handover.uid)
     if handover.seal:
-        sealing.seal(handover.sealed, record=handover.seal, is_shared=handover.is_shared, copies=handover.copies)
+        sealing.seal(
+            handover.sealed,
+            record=handover.seal,
+            is_shared=handover.is_shared,
+            copies=handover.copies,
+            most_bytes=handover.most_bytes,
+        )
     if exceeded is not None:
         os._exit(exceeded.code)
     os._exit(128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status))

@@ -224,7 +224,7 @@ def confine(
         )
         child = os.fork()
         if child:
-            handover = _hand_over(confinement, uid if mode == "full" and seals else None, mode=mode)
+            handover = _hand_over(confinement, uid if mode == "full" and seals else None, limits, mode=mode)
             memory = _limit_memory(child, group, limits)
             os.write(begin_write, b"1")
             helpers += [inside_read] if entrances else []
@@ -277,11 +277,19 @@ def _let_in(entrances: list[socket.socket], *, alive: int) -> None:
         entrance.close()
 
 
-def _hand_over(confinement: Confinement, uid: int | None, *, mode: Mode) -> Handover:
+def _hand_over(confinement: Confinement, uid: int | None, limits: Limits, *, mode: Mode) -> Handover:
     # a server of the same user can undo whatever is done to files that it has opened: others take their place
     is_shared = confinement.is_shared
     copies = is_shared and mode == "user"
-    return Handover(confinement.writable, confinement.sealed, confinement.seal, uid, is_shared, copies)
+    return Handover(
+        confinement.writable,
+        confinement.sealed,
+        confinement.seal,
+        uid=uid,
+        is_shared=is_shared,
+        most_bytes=limits.disk_bytes,
+        copies=copies,
+    )
 
 
 def _run(body: Callable[[], int]) -> int:

@@ -7,6 +7,7 @@ A file is frozen too, and then it must be a plain one that nobody holds open for
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -45,7 +46,23 @@ class _Seal:
     deadline: float = field(default_factory=lambda: time.monotonic() + PATIENCE_S)
 
 
-def seal(folders: Sequence[str], *, record: str, is_shared: bool = False, copies: bool = False) -> None:
+@dataclass
+class _Lengths:
+    """Adds up how long files are: one without content can be longer than any disk, and is read to its end all the same."""
+
+    most: int | None
+    total: int = 0
+
+    def add(self, size: int) -> None:
+        """Add a file that is about to be read."""
+        self.total += size
+        if self.most is not None and self.total > self.most:
+            raise OSError(errno.EFBIG, f"its files are together longer than {self.most:,} bytes")
+
+
+def seal(
+    folders: Sequence[str], *, record: str, is_shared: bool = False, copies: bool = False, most_bytes: int | None = None
+) -> None:
     """Freeze folders and write down what is in them.
 
     Args:
@@ -55,30 +72,31 @@ def seal(folders: Sequence[str], *, record: str, is_shared: bool = False, copies
         is_shared: a server that is still there has written in them, and may have files of theirs open.
         copies: put copies in the place of all folders and files first: who runs as this user, and has them open, can take
             back whatever is done to them.
+        most_bytes: so long may all files be together; None for any length.
 
     """
     signal.signal(signal.SIGIO, signal.SIG_IGN)  # somebody opens a file while it is looked at
-    report = _Seal()
+    report, copied, read = _Seal(), _Lengths(most_bytes), _Lengths(most_bytes)
     for folder in folders:
         try:
             parent = os.path.dirname(folder)
             report.is_watched = is_shared and not copies and _grants_leases(parent)
             if copies or (is_shared and not report.is_watched):
-                _replace_by_copy(folder)
+                _replace_by_copy(folder, copied)
             with opened(folder, FOLDER) as descriptor:
-                _seal_folder(descriptor, folder, os.stat(parent), report, depth=0)
+                _seal_folder(descriptor, folder, os.stat(parent), report, read, depth=0)
         except OSError as error:
             report.problems.append(f"{folder} could not be sealed: {error.strerror}")
     _write(record, {"files": report.files, "problems": report.problems[:MOST_PROBLEMS]})
 
 
-def _replace_by_copy(folder: str) -> None:
+def _replace_by_copy(folder: str, lengths: _Lengths) -> None:
     parent, name = os.path.split(folder)
     old, new = f"{parent}/.{name}.old", f"{parent}/.{name}.new"
     os.mkdir(new, 0o700)
     try:
         with opened(folder, FOLDER) as source, opened(new, FOLDER) as target:
-            _copy_folder(source, target, depth=0)
+            _copy_folder(source, target, lengths, depth=0)
         os.rename(folder, old)
     except OSError:
         remove_folder(new)
@@ -87,7 +105,7 @@ def _replace_by_copy(folder: str) -> None:
     remove_folder(old)
 
 
-def _copy_folder(source: int, target: int, *, depth: int) -> None:
+def _copy_folder(source: int, target: int, lengths: _Lengths, *, depth: int) -> None:
     """Copy what is in a folder. Pipes are made anew, not read; links stay links. These, and depth, are reported afterwards."""
     if depth > DEEPEST:
         return
@@ -96,21 +114,22 @@ def _copy_folder(source: int, target: int, *, depth: int) -> None:
         if kind == stat.S_IFDIR:
             os.mkdir(name, 0o700, dir_fd=target)
             with opened(name, FOLDER, dir_fd=source) as inner, opened(name, FOLDER, dir_fd=target) as copy:
-                _copy_folder(inner, copy, depth=depth + 1)
+                _copy_folder(inner, copy, lengths, depth=depth + 1)
         elif kind == stat.S_IFREG:
             with opened(name, FILE, dir_fd=source) as inner:
-                _copy_file(inner, name, target)
+                _copy_file(inner, name, target, lengths)
         elif kind == stat.S_IFLNK:
             os.symlink(os.readlink(name, dir_fd=source), name, dir_fd=target)
         else:
             os.mkfifo(name, dir_fd=target)
 
 
-def _copy_file(source: int, name: str, folder: int) -> None:
+def _copy_file(source: int, name: str, folder: int, lengths: _Lengths) -> None:
     about = os.fstat(source)
     if not stat.S_ISREG(about.st_mode):
         os.mkfifo(name, dir_fd=folder)
         return
+    lengths.add(about.st_size)
     target = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
     with os.fdopen(os.dup(source), "rb") as content, os.fdopen(target, "wb") as copy:
         left = about.st_size  # no more: somebody may append to it as fast as it is copied
@@ -121,7 +140,9 @@ def _copy_file(source: int, name: str, folder: int) -> None:
         os.fsync(copy.fileno())
 
 
-def _seal_folder(descriptor: int, path: str, owner: os.stat_result, report: _Seal, *, depth: int) -> None:
+def _seal_folder(
+    descriptor: int, path: str, owner: os.stat_result, report: _Seal, lengths: _Lengths, *, depth: int
+) -> None:
     if depth > DEEPEST:
         report.problems.append(f"{path} lies deeper than {DEEPEST} folders")
         return
@@ -131,15 +152,15 @@ def _seal_folder(descriptor: int, path: str, owner: os.stat_result, report: _Sea
         kind = stat.S_IFMT(os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode)
         if kind == stat.S_IFDIR:
             with opened(name, FOLDER, dir_fd=descriptor) as inner:
-                _seal_folder(inner, below, owner, report, depth=depth + 1)
+                _seal_folder(inner, below, owner, report, lengths, depth=depth + 1)
         elif kind == stat.S_IFREG:
             with opened(name, FILE, dir_fd=descriptor) as inner:
-                _seal_file(inner, below, owner, report)
+                _seal_file(inner, below, owner, report, lengths)
         else:
             report.problems.append(f"{below} is {_KINDS.get(kind, 'no file')}: only plain files can be committed")
 
 
-def _seal_file(descriptor: int, path: str, owner: os.stat_result, report: _Seal) -> None:
+def _seal_file(descriptor: int, path: str, owner: os.stat_result, report: _Seal, lengths: _Lengths) -> None:
     _freeze(descriptor, owner, 0o644)
     about = os.fstat(descriptor)
     if not stat.S_ISREG(about.st_mode):
@@ -149,6 +170,7 @@ def _seal_file(descriptor: int, path: str, owner: os.stat_result, report: _Seal)
     elif report.is_watched and _is_written(descriptor, until=report.deadline):
         report.problems.append(f"{path} is still held open for writing by another process")
     else:
+        lengths.add(about.st_size)
         with os.fdopen(os.dup(descriptor), "rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         changed_at = os.fstat(descriptor).st_ctime_ns

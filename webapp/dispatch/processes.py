@@ -26,6 +26,8 @@ from webapp.runtime.spark_folders import Loan
 
 OVER_QUOTA = 122
 """Exit code of a job that wrote more than its limit `disk_bytes`, and was ended."""
+MOST_FILES = 200_000
+"""So many files and folders may a process add; it is ended as over its quota with more (see jobs/entrypoints/disk_quota.py)."""
 OVER_MEMORY = 123
 """Exit code of a job that held more than its limit `total_memory_bytes` with all its processes, and was ended."""
 GRACE_SECONDS = 2

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from jobs.entrypoints import disk_quota
 from jobs.entrypoints.disk_quota import DiskQuota
 from jobs.entrypoints.memory_limit import MemoryLimit
 
@@ -198,3 +199,16 @@ def test_what_a_process_without_its_first_task_holds_counts(own: Path) -> None:
     with holding("") as process:
         assert limit.is_exceeded(process.pid)
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)  # what the limit has made of this process
+
+
+def test_more_names_than_a_job_may_make_are_too_much_however_little_they_hold(
+    own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk_quota, "MOST_ENTRIES", 20)
+    quota = DiskQuota([str(own)], 1 << 40)
+    for number in range(10):
+        (own / f"empty-{number}").touch()
+        (own / f"folder-{number}").mkdir()
+    assert not quota.is_exceeded(os.getpid())
+    (own / "link").symlink_to("nowhere")
+    assert quota.is_exceeded(os.getpid())

@@ -6,6 +6,7 @@ import ctypes
 import hashlib
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -181,3 +182,18 @@ def test_an_ordinary_user_seals_below_a_folder_of_another_of_its_groups(folder: 
     found = json.loads(record.read_text())
     assert (list(found["files"]), found["problems"]) == (["data/job-1/part/rows"], [])
     assert (folder / "part" / "rows").stat().st_uid == 4242
+
+
+@pytest.mark.parametrize("copies", [False, True])
+def test_files_without_content_that_are_longer_than_any_disk_are_told_and_not_read(folder: Path, copies: bool) -> None:
+    before = os.statvfs(folder).f_bfree
+    for number in range(400):
+        with (folder / f"long-{number}").open("wb") as file:
+            file.truncate(1 << 40)
+    record = folder.parents[1] / "seal.json"
+    started = time.monotonic()
+    sealing.seal([str(folder)], record=str(record), copies=copies, most_bytes=1000)
+    assert time.monotonic() - started < 5
+    problem = f"{folder} could not be sealed: its files are together longer than 1,000 bytes"
+    assert json.loads(record.read_text())["problems"][0] == problem
+    assert (before - os.statvfs(folder).f_bfree) * os.statvfs(folder).f_frsize < 1 << 30

@@ -40,7 +40,7 @@ from webapp.datasets.models import Transaction
 from webapp.dispatch.failures import PATIENCE_S, PartLost, named_failures
 from webapp.dispatch.leases import MAX_LOST
 from webapp.dispatch.logs import LogWriter
-from webapp.dispatch.processes import OVER_QUOTA, Ending, Handle, ProcessEnd, launch, read_status, watch
+from webapp.dispatch.processes import MOST_FILES, OVER_QUOTA, Ending, Handle, ProcessEnd, launch, read_status, watch
 from webapp.repositories import queries as repositories
 from webapp.runtime.folders import make_open_folder, remove_folder
 from webapp.runtime.health import does_spark_listen
@@ -639,7 +639,10 @@ def _explain_memory(total_memory_bytes: int, size: str) -> str:
 
 
 def _explain_quota(disk_bytes: int, size: str) -> str:
-    ended = f"The job wrote more than {describe_size(disk_bytes)} and was ended; its files are removed."
+    ended = (
+        f"The job wrote more than {describe_size(disk_bytes)}, or more than {MOST_FILES:,} files, and was ended; "
+        "its files are removed."
+    )
     if disk_bytes < profiles.allow(size=size, disk_bytes=settings.TRIBUTARY_JOB_DISK_BYTES).disk_bytes:
         return f"{ended} That is what its repository may still hold by TRIBUTARY_REPOSITORY_DATA_BYTES."
     return (

@@ -10,7 +10,7 @@ from typing import Any
 
 from jobs.protocol import MAX_MESSAGE_BYTES, DiffFailure, DiffResult, ProtocolError, load_storable, read_answer
 from jobs.regular_files import read_regular
-from webapp.dispatch.processes import Ending, ProcessEnd
+from webapp.dispatch.processes import MOST_FILES, Ending, ProcessEnd
 
 ANSWER = "result.json"
 
@@ -46,7 +46,8 @@ def explain_end(end: ProcessEnd, *, noun: str, limits: Mapping[str, int], time_l
         case Ending.OVER_TIME:
             return _fail("time_limit", f"It took longer than {time_limit_s:g} s and was stopped.")
         case Ending.OVER_DISK:
-            return _fail("disk_limit", f"{noun} wrote more than {limits['disk_bytes']:,} bytes and was ended.")
+            allowed = f"{limits['disk_bytes']:,} bytes, or more than {MOST_FILES:,} files,"
+            return _fail("disk_limit", f"{noun} wrote more than {allowed} and was ended.")
         case Ending.OVER_MEMORY:
             most = limits["total_memory_bytes"]
             return _fail("memory_limit", f"{noun} held more than {most:,} bytes of memory and was ended.")
