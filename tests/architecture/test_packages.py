@@ -31,8 +31,8 @@ def read_modules(package: Path) -> dict[str, list[str]]:
 
 def list_modules(package: Path) -> list[str]:
     files = [path.stem for path in package.glob("*.py") if path.stem != "__init__"]
-    folders = [path.parent.name for path in package.glob("*/__init__.py")]
-    return sorted({*files, *folders} - NOT_OURS)
+    folders = {path.parent.name for path in package.glob("*/__init__.py")} - NOT_OURS
+    return sorted({*files, *folders})
 
 
 def list_imports(path: Path) -> set[str]:
