@@ -21,6 +21,7 @@ from typing import Self
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.schema import Schema
 
@@ -532,7 +533,7 @@ def read_parquet(path: Path, table_schema: Schema, types: Mapping[str, str] | No
     groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
     _check_decoded(sum(group.total_byte_size for group in groups), size)  # what the footer claims, which may lie
     sample = next(file.iter_batches(SAMPLED_ROWS, use_threads=False), None)
-    row_bytes = 1 if not sample else -(-sample.nbytes // sample.num_rows)
+    row_bytes = 1 if not sample else -(-sum(map(_measure_decoded, sample.columns)) // sample.num_rows)
     batch_rows = max(SAMPLED_ROWS, min(PARQUET_ROWS, _BATCH_BYTES // max(1, row_bytes)))
     batches = _count_decoded(file.iter_batches(batch_rows, use_threads=False), size)
     schema = file.schema_arrow.remove_metadata()
@@ -565,9 +566,38 @@ def sample_parquet(path: Path, *, shown: int) -> Sample:
 def _count_decoded(batches: Iterator[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
     decoded = 0
     for batch in batches:
-        decoded += batch.nbytes
+        decoded += sum(map(_measure_decoded, batch.columns))
         _check_decoded(decoded, size)
         yield batch
+
+
+def _measure_decoded(column: pa.Array) -> int:
+    """Return how many bytes the values of a column take, each written out: a dictionary has a value once for all its rows."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        sizes = _measure_values(column.dictionary)
+        return int(pc.sum(pc.take(sizes, column.indices)).as_py() or 0)
+    if pa.types.is_struct(kind):
+        return sum(map(_measure_decoded, column.flatten()))
+    if pa.types.is_map(kind):
+        return _measure_decoded(column.keys) + _measure_decoded(column.items)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return int(column.nbytes - column.flatten().nbytes) + _measure_decoded(column.flatten())
+    return int(column.nbytes)
+
+
+def _measure_values(values: pa.Array) -> pa.Array:
+    """Return how many bytes each value of a dictionary takes."""
+    kind = values.type
+    if (
+        pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+    ):
+        return pc.cast(pc.binary_length(values), pa.int64())
+    each = -(-values.nbytes // max(1, len(values)))
+    return pa.repeat(pa.scalar(each, pa.int64()), len(values))
 
 
 def _check_decoded(decoded: int, size: int) -> None:

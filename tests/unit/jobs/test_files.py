@@ -269,6 +269,30 @@ def test_a_parquet_bomb_is_refused_by_its_footer_or_while_it_is_decoded(path: Pa
         assert code == "decodes_to_too_much", message
 
 
+@pytest.mark.parametrize("shape", ["column", "struct", "list", "map"])
+def test_a_parquet_bomb_that_keeps_its_dictionaries_is_refused(path: Path, tmp_path: Path, shape: str) -> None:
+    # Arrow gives the column back as it was written, references to one long text: small until the rows are written out.
+    texts = pa.DictionaryArray.from_arrays(pa.array([0] * 40_000, pa.int32()), pa.array(["x" * 2**20]))  # 40 GB
+    offsets = list(range(40_001))
+    column = {
+        "column": lambda: texts,
+        "struct": lambda: pa.StructArray.from_arrays([texts], ["inner"]),
+        "list": lambda: pa.ListArray.from_arrays(offsets, texts),
+        "map": lambda: pa.MapArray.from_arrays(offsets, pa.array(offsets[:-1]), texts),
+    }[shape]()
+    pq.write_table(pa.table({"a": column}), tmp_path / "bomb.parquet", compression="zstd")
+    message, code = refuse_bomb(path, (tmp_path / "bomb.parquet").read_bytes(), kind="parquet")
+    assert code == "decodes_to_too_much", message
+
+
+def test_a_dictionary_of_few_short_values_is_no_bomb(path: Path, tmp_path: Path) -> None:
+    carriers = pa.array(["UA", None, "AA"] * 1000).dictionary_encode()
+    days = pa.array([1, 2, None] * 1000, pa.int64()).dictionary_encode()
+    pq.write_table(pa.table({"carrier": carriers, "day": days}), path, compression="zstd")
+    with read_parquet(path, Schema()) as source:
+        assert sum(batch.num_rows for batch in source.batches()) == 3000
+
+
 @pytest.mark.parametrize(
     ("content", "line"),
     [
