@@ -8,6 +8,11 @@ from datetime import datetime
 from typing import Any
 
 
+def start_of_folders(staging: str) -> str:
+    """Return how the names of the folders begin that the tries of a job write, by the job's staging branch."""
+    return f"job-{staging.rpartition('/')[2]}-"
+
+
 @dataclass(frozen=True)
 class JobScope:
     """What the token of one job may see and write."""
@@ -29,7 +34,7 @@ class JobScope:
     @property
     def folder(self) -> str:
         """The name of the folders below its tables' `data` and `metadata` that it alone may write."""
-        return f"job-{self.job_id}-{self.attempt}"
+        return f"{start_of_folders(self.branch)}{self.attempt}"
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain JSON, as tokens store it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import sqlite3
@@ -163,7 +164,7 @@ def test_job_that_fills_the_disk_is_ended_by_name_and_leaves_nothing(stack: Supe
         "greedy",
         inputs=["/shop/raw"],
         output="/shop/greedy",
-        body=GREEDY.format(folder=f"{stack.home}/warehouse/shop") + "out.write_table(i0.arrow())",
+        body="out.write_table(i0.arrow())\n" + GREEDY.format(folder=f"{stack.home}/warehouse/shop"),
     ).replace(repr(f"{stack.home}/warehouse/shop"), "find_folder()")
     finder = (
         "import glob, os\ndef find_folder():\n"
@@ -180,6 +181,8 @@ def test_job_that_fills_the_disk_is_ended_by_name_and_leaves_nothing(stack: Supe
     assert "TRIBUTARY_JOB_DISK_BYTES" in job["reason"]
     wait_until(lambda: free_bytes(stack.home) > before - 20 * MIB, seconds=10)
     assert stack.open_transactions() == []
+    (metadata,) = stack.query("SELECT metadata_location FROM catalog_table WHERE name = 'greedy'")
+    assert json.loads(Path(metadata.removeprefix("file://")).read_text())["snapshots"] == [], "their files are gone"
 
 
 def test_job_that_shares_too_much_memory_among_processes_is_ended_as_a_whole_and_by_name(

@@ -160,6 +160,35 @@ def test_forget_leaves_no_trace_and_spares_master() -> None:
     assert "foundry" not in str(gone["properties"])
 
 
+def list_ids(table: Metadata) -> list[int]:
+    return [snapshot["snapshot-id"] for snapshot in table["snapshots"]]
+
+
+def test_what_is_given_up_is_named_by_nothing_and_all_else_stays() -> None:
+    before = append(append(make_table()), "other")
+    staged = append(append(before, "_job/1"), "_job/1")
+    made = set(list_ids(staged)) - set(list_ids(before))
+    assert len(made) == 2
+    gone = lens.give_up(staged, "_job/1", is_own=lambda snapshot: snapshot["snapshot-id"] in made)
+    assert list_ids(gone) == list_ids(before)
+    assert lens.branches_of(gone) == {"other"}
+    kept = lens.give_up(staged, "_job/1", is_own=lambda _snapshot: False)
+    assert list_ids(kept) == list_ids(staged)
+    assert lens.give_up(gone, "_job/1", is_own=lambda _snapshot: True) == gone
+
+
+def test_what_others_stand_on_is_not_given_up() -> None:
+    staged = append(append(make_table()), "_job/1")
+    first = head(staged, "_job/1")
+    tagged = lens.keep(append(staged, "_job/1"), "_kept", first)
+    gone = lens.give_up(tagged, "_job/1", is_own=lambda _snapshot: True)
+    assert list_ids(gone) == list_ids(staged), "what is kept, and what it stands on"
+    # Another one's snapshot, whose ref is gone, goes back to it.
+    built_on = lens.forget(append(lens.set_state(staged, "b", lens.own_state(staged, "_job/1"), now_ms=1), "b"), {"b"})
+    gone = lens.give_up(built_on, "_job/1", is_own=lambda snapshot: snapshot["snapshot-id"] == first)
+    assert list_ids(gone) == list_ids(built_on)
+
+
 def test_pointers_are_states_in_flat_form() -> None:
     table = append(append(make_table()), "b")
     pointer = lens.pointer(table, "b")

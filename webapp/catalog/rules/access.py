@@ -12,8 +12,8 @@ from enum import StrEnum
 from typing import Any
 
 from webapp.catalog.rules.errors import Forbidden, Malformed
-from webapp.catalog.rules.iceberg import Metadata
-from webapp.catalog.rules.locations import is_inside
+from webapp.catalog.rules.iceberg import Metadata, Snapshot
+from webapp.catalog.rules.locations import is_inside, split_location
 
 DATA_PATH = "write.data.path"
 METADATA_PATH = "write.metadata.path"
@@ -47,6 +47,22 @@ class Access(StrEnum):
 def own_paths(location: str, who: str) -> dict[str, str]:
     """Return the properties that send a writer's files into folders of its own."""
     return {DATA_PATH: f"{location}/data/{who}", METADATA_PATH: f"{location}/metadata/{who}"}
+
+
+def is_made_by(snapshot: Snapshot, location: str, *, start: str) -> bool:
+    """Return whether only one of some writers can have made a snapshot: its manifest list lies in a folder of theirs.
+
+    Args:
+        snapshot: of a table.
+        location: the table's.
+        start: how the names of their folders begin.
+
+    """
+    folder, path = own_paths(location, "")[METADATA_PATH], snapshot.get("manifest-list", "")
+    if not is_inside(path, folder):
+        return False
+    inner = split_location(path)[1][len(split_location(folder)[1]) :]
+    return len(inner) > 1 and inner[0].startswith(start)
 
 
 def drop_own_paths(update: Mapping[str, Any], paths: Mapping[str, str]) -> dict[str, Any] | None:

@@ -12,8 +12,9 @@ A branch on a table is in one of three states:
   with the header.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import takewhile
 from typing import Any
 
 from webapp.catalog.rules.branch_logs import derived_log
@@ -28,7 +29,7 @@ from webapp.catalog.rules.branch_properties import (
     tracked_ids,
 )
 from webapp.catalog.rules.errors import Malformed
-from webapp.catalog.rules.iceberg import Metadata, SnapshotRef
+from webapp.catalog.rules.iceberg import Metadata, Snapshot, SnapshotRef
 from webapp.catalog.rules.metadata import (
     EMPTY_SPEC,
     HISTORIES,
@@ -38,6 +39,7 @@ from webapp.catalog.rules.metadata import (
     find,
     no_snapshot,
     schema_of,
+    walk_back,
 )
 from webapp.catalog.rules.partition_names import show_partition_names
 from webapp.catalog.rules.pointers import BranchPlace, BranchState, Pointer
@@ -193,6 +195,39 @@ def forget(metadata: Metadata, branches: Iterable[str]) -> Metadata:
         return rest
     # A table without branches is shown as it is stored, and may be given any column: no name that a branch leaves is in its way.
     return {**rest, "partition-specs": show_partition_names(metadata)["partition-specs"]}
+
+
+def give_up(metadata: Metadata, staging: str, *, is_own: Callable[[Snapshot], bool]) -> Metadata:
+    """Return the metadata without a staging branch and what was written for it alone, so that nothing names its files.
+
+    A plain client keeps the snapshots of a branch that it removes until they are expired. Nobody has seen these, and the
+    files of a job that was ended may be gone.
+
+    Args:
+        metadata: what is stored.
+        staging: the branch.
+        is_own: whether only its job can have made a snapshot.
+
+    """
+    state = own_state(metadata, staging)
+    if state is None:
+        return metadata
+    rest = forget(metadata, {staging})
+    line = list(takewhile(is_own, _walk(metadata, state.head)))
+    made = {snapshot["snapshot-id"] for snapshot in line}
+    needed: set[int | None] = {ref["snapshot-id"] for ref in rest["refs"].values()}
+    needed |= {item.get("parent-snapshot-id") for item in rest["snapshots"] if item["snapshot-id"] not in made}
+    gone = {item["snapshot-id"] for item in takewhile(lambda item: item["snapshot-id"] not in needed, line)}
+    return {
+        **rest,
+        "snapshots": [item for item in rest["snapshots"] if item["snapshot-id"] not in gone],
+        "statistics": [item for item in rest["statistics"] if item["snapshot-id"] not in gone],
+        "partition-statistics": [item for item in rest["partition-statistics"] if item["snapshot-id"] not in gone],
+    }
+
+
+def _walk(metadata: Metadata, head: int | None) -> Iterator[Snapshot]:
+    return iter(()) if head is None else walk_back(metadata["snapshots"], head)
 
 
 def keep(metadata: Metadata, name: str, head: int | None) -> Metadata:

@@ -5,6 +5,7 @@ from functools import partial
 
 from webapp.catalog.queries import TableRow, find_table
 from webapp.catalog.rules import lens
+from webapp.catalog.rules.access import is_made_by
 from webapp.catalog.rules.branch_properties import MASTER
 from webapp.catalog.rules.errors import AlreadyExists, CommitFailed, Forbidden, NoSuchTable
 from webapp.catalog.rules.iceberg import Metadata
@@ -13,7 +14,7 @@ from webapp.catalog.rules.pointers import BranchPlace, Pointer
 from webapp.catalog.rules.refs import TableRef, table_ref
 from webapp.catalog.services.swaps import ATTEMPTS, LostRace, Move, now_ms, swap, write_next
 from webapp.catalog.storage import metadata_files
-from webapp.core.principals import Principal
+from webapp.core.principals import Principal, start_of_folders
 
 Change = Callable[[Metadata], Metadata]
 
@@ -97,7 +98,13 @@ def revive_branch(*, table: str, branch: str, place: BranchPlace, kept_as: str) 
 
 def drop_staging(*, tables: Iterable[str], staging: str) -> None:
     """Remove what a job or a transaction that was given up had written."""
-    drop_branch(tables=tables, branch=staging)
+    start = start_of_folders(staging)
+
+    def change(metadata: Metadata) -> Metadata:
+        is_own = partial(is_made_by, location=metadata["location"], start=start)
+        return lens.give_up(metadata, staging, is_own=is_own)
+
+    _change_all(list(tables), change, by=None, absent_is_fine=True)
 
 
 def publish_staging(
