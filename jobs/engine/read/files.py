@@ -596,8 +596,8 @@ def _measure_values(values: pa.Array) -> pa.Array:
         or pa.types.is_large_binary(kind)
     ):
         return pc.cast(pc.binary_length(values), pa.int64())
-    each = -(-values.nbytes // max(1, len(values)))
-    return pa.repeat(pa.scalar(each, pa.int64()), len(values))
+    mean = -(-values.nbytes // max(1, len(values)))
+    return pa.repeat(pa.scalar(mean, pa.int64()), len(values))
 
 
 def _check_decoded(decoded: int, size: int) -> None:

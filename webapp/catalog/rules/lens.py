@@ -214,9 +214,9 @@ def give_up(metadata: Metadata, staging: str, *, is_own: Callable[[Snapshot], bo
         return metadata
     rest = forget(metadata, {staging})
     line = list(takewhile(is_own, _walk(metadata, state.head)))
-    made = {snapshot["snapshot-id"] for snapshot in line}
+    own_ids = {snapshot["snapshot-id"] for snapshot in line}
     needed: set[int | None] = {ref["snapshot-id"] for ref in rest["refs"].values()}
-    needed |= {item.get("parent-snapshot-id") for item in rest["snapshots"] if item["snapshot-id"] not in made}
+    needed |= {item.get("parent-snapshot-id") for item in rest["snapshots"] if item["snapshot-id"] not in own_ids}
     gone = {item["snapshot-id"] for item in takewhile(lambda item: item["snapshot-id"] not in needed, line)}
     return {
         **rest,
