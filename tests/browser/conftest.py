@@ -97,7 +97,7 @@ def open_page(
                 f"console: {message.text} at {message.location} on {message.page.url if message.page else None}"
             )
 
-    def open_at(path: str, *, who: str = "mira", **more: Any) -> Page:
+    def open_at(path: str, *, who: str = "mira", status: int = 200, refuses: bool = False, **more: Any) -> Page:
         context = browser.new_context(
             **{
                 **browser_context_args,
@@ -109,11 +109,12 @@ def open_page(
         contexts.append(context)
         page = context.new_page()
         page.add_init_script(NOTE_VIOLATIONS)
-        page.on("console", note)
+        if status == 200 and not refuses:  # Chromium calls every answer of another status an error
+            page.on("console", note)
         page.on("pageerror", lambda error: problems.append(f"script: {error}"))
         answer = page.goto(path)
         assert answer is not None
-        assert answer.status == 200, f"{path} answered {answer.status}"
+        assert answer.status == status, f"{path} answered {answer.status}"
         pages.append(page)
         return page
 

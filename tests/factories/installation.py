@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,11 +47,12 @@ class Installation:
         return f"{self.url}/iceberg"
 
     def password_of(self, username: str) -> str:
-        """The password of the admin, which the tests gave, or of one of the demo's people, which the product made."""
+        """The password of one of the demo's people, which the product made, or of others, which the tests gave."""
         if username == "admin":
-            return PASSWORD
+            return PASSWORD  # before the demo has made its people
         lines = (self.home / "demo-passwords").read_text().splitlines()
-        return next(line for line in lines if line.startswith(f"{username}: ")).removeprefix(f"{username}: ")
+        passwords = dict(line.split(": ", 1) for line in lines)
+        return passwords.get(username, PASSWORD)
 
     def make_token(self, username: str = "admin") -> str:
         """Make a token of one of the demo's people."""
@@ -66,6 +67,22 @@ class Installation:
         answer = requests.get(f"{self.api}{path}", headers={"Authorization": f"Bearer {token}"}, timeout=60)
         answer.raise_for_status()
         return answer.json()
+
+    def post(self, path: str, body: Any, *, token: str) -> Any:
+        """Ask the REST API for something new."""
+        headers = {"Authorization": f"Bearer {token}"}
+        answer = requests.post(f"{self.api}{path}", json=body, headers=headers, timeout=60)
+        assert answer.ok, f"{path}: {answer.status_code} {answer.text}"
+        return answer.json()
+
+    def make_user(self, username: str, *, roles: Mapping[str, str]) -> None:
+        """Make somebody with roles on repositories, unless they are there."""
+        token = self.make_token()
+        known = {user["username"] for user in self.get("/users?limit=100", token=token)["results"]}
+        if username not in known:
+            self.post("/users", {"username": username, "password": PASSWORD}, token=token)
+        for repository, role in roles.items():
+            self.post(f"/repositories/{repository}/members", {"user": username, "role": role}, token=token)
 
 
 @contextlib.contextmanager

@@ -141,7 +141,8 @@ class BuildPage:
     can_steer: bool
     steer_problem: str
     can_cancel: bool
-    can_retry: bool
+    is_retryable: bool
+    """Whether there is something of it to try again, for whoever may steer it."""
     started: str
     results: tuple[DatasetLink, ...]
     """What it was asked for, where it succeeded: whose rows to look at."""
@@ -203,7 +204,7 @@ def read_build_page(principal: Principal, build_id: int, *, job: str, page: int 
         can_steer=not problem,
         steer_problem=problem,
         can_cancel=not problem and not build.is_over and not build.cancel_requested,
-        can_retry=not problem and build.state in {BuildState.FAILED, BuildState.ABORTED} and build.kind != UPLOAD,
+        is_retryable=build.state in {BuildState.FAILED, BuildState.ABORTED} and build.kind != UPLOAD,
         started=TRIGGERS.get(build.trigger, "started"),
         results=tuple(link_dataset(path, build.branch, folder) for path in results),
         reread_url=find_draft_url(principal, jobs[0]) if is_failed_upload else "",

@@ -144,6 +144,8 @@ class DatasetPage:
     """Whether the reader may load a file on some branch."""
     load_url: str
     rights: str
+    hidden_columns: Sequence[str]
+    """What is hidden from the reader, to whom the catalog then names no files, whatever the branch."""
     snippets: Sequence[snippets.Snippet]
     open_transaction: Transaction | None
     may_commit: bool
@@ -294,6 +296,7 @@ def read_dataset_page(principal: Principal, *, path: str, request: DatasetReques
         can_load=may_write and pinned is None,
         load_url=f"{reverse('upload')}?{urlencode({'dataset': dataset.path, 'branch': branch})}",
         rights=_describe_rights(principal, dataset),
+        hidden_columns=sorted(permissions.list_sensitive(principal, dataset.path)),
         snippets=snippets.write_snippets(
             host=request.host,
             table=dataset.table,

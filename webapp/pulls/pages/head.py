@@ -113,6 +113,11 @@ class PullHead:
         return self.state == PullState.OPEN
 
     @property
+    def is_moving(self) -> bool:
+        """Whether something of it is under way that ends by itself."""
+        return any(item.kind == "run" for item in self.verdict)
+
+    @property
     def word(self) -> str:
         """Its state in one word."""
         return "Draft" if self.draft and self.is_open else self.state.label

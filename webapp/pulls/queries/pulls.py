@@ -24,7 +24,7 @@ from webapp.comparisons.rules.dataset_rules import (
     combine_rules,
     read_dataset_rules,
 )
-from webapp.core.errors import Conflict, NotFound
+from webapp.core.errors import AppError, Conflict, NotFound
 from webapp.datasets import queries as datasets
 from webapp.pulls.models import Merge, NamedComparison, PullDataset, PullRequest, QueuedMerge, Review, SpecRecord
 from webapp.pulls.queries.approvers import list_ineligible
@@ -213,6 +213,24 @@ def read_rules(*, pull: PullRequest) -> dict[str, CombinedRules]:
     merge_base = repositories.find_merge_base(pull.repository, base, pull.head_sha)
     head, target, begin = (read_rules_at(pull.repository, sha) for sha in (pull.head_sha, base, merge_base or base))
     return combine_rules(head=head, target=target, begin=begin)
+
+
+def read_rules_of_others(pull: PullRequest, paths: Collection[str]) -> dict[str, CombinedRules]:
+    """Read the review rules of those of these datasets that other repositories own, as their default branches have them.
+
+    Only who owns a dataset knows its key; where a repository cannot be read, its datasets have no rules.
+    """
+    owners = {path: permissions.find_folder_owner(path) for path in paths}
+    rules: dict[str, CombinedRules] = {}
+    for name in {owner for owner in owners.values() if owner} - {pull.repository.name}:
+        owner = repositories.find_repository(name)
+        try:
+            head = repositories.get_head(owner, owner.default_branch) if owner else ""
+            held = read_rules_at(owner, head) if owner else {}
+        except AppError:
+            continue
+        rules |= {path: CombinedRules(rule) for path, rule in held.items() if owners.get(path) == name}
+    return rules
 
 
 def read_rules_at(repository: Repository, sha: str) -> dict[str, ComparisonRules]:

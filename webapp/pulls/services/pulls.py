@@ -415,7 +415,7 @@ def _follow_datasets(pull: PullRequest) -> None:
     chosen = set(pull.datasets.filter(loads_onto__isnull=False).values_list("path", flat=True))
     left = {path: place for path, place in loaded.items() if path not in chosen}
     branches = Branches(pull.target, specs.changed_paths, specs.head_inputs, left)
-    rules = queries.read_rules(pull=pull)
+    rules = queries.read_rules_of_others(pull, changes) | queries.read_rules(pull=pull)
     seen = list_seen(pull)
     for path, change in changes.items():
         digest = specs.head_digests.get(path, "")
