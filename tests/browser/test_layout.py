@@ -131,3 +131,16 @@ def test_both_sides_of_statistics_stand_below_each_other(open_page: Callable[...
     sides = page.locator("table.stats tbody .branch")
     assert sides.count() > 2
     assert len({round(measure(side)["x"]) for side in sides.all()}) == 1
+
+
+TEXTS_OF_LINES = """() => [...document.querySelectorAll('table.diff tbody tr:not(.h, .talk), table.code tbody tr')].map(
+  (row) => [row.offsetHeight, ...[...row.querySelectorAll('td:not(.ln, .mk)')].map((cell) => cell.textContent)],
+)"""
+
+
+@pytest.mark.parametrize("path", [f"{PULL}/code", f"{PULL}/code?view=split", "/r/nyc/blob/master/pipelines/late.py"])
+def test_a_line_of_code_stands_on_one_line_with_no_blank_of_the_page(path: str, open_page: Callable[..., Page]) -> None:
+    """Every blank in the cell of a line is seen, and goes into what is copied or suggested."""
+    lines = open_page(path).evaluate(TEXTS_OF_LINES)
+    assert min(height for height, *_ in lines) <= 24
+    assert [text for _, *texts in lines for text in texts if "\n" in text] == []

@@ -12,6 +12,7 @@ from django.test import RequestFactory
 
 from webapp.builds.rules.states import JobState
 from webapp.core.templatetags import markdown, ui
+from webapp.git.diff import Span
 
 
 @pytest.mark.parametrize(
@@ -117,6 +118,13 @@ def test_theme_takes_only_what_it_knows() -> None:
     user = SimpleNamespace(color_mode="dark", light_theme="light", dark_theme="dark", hotkeys=False)
     request.user = user  # type: ignore[assignment]
     assert 'data-hotkeys="off"' in ui.theme({"request": request})
+
+
+def test_a_line_of_code_is_its_text_and_nothing_else() -> None:
+    spans = [Span("    x = "), Span("<b>", "s"), Span("\ty ", "k", marked=True)]
+    shown = Template("{% load ui %}{% code_text spans %}").render(Context({"spans": spans}))
+    assert shown == '    x = <span class="s">&lt;b&gt;</span><mark class="k">\ty </mark>'
+    assert re.sub(r"<[^>]*>", "", ui.code_text([Span("z", marked=True)], word="added", has_no_end=True)) == "added z ⊘"
 
 
 def test_diff_row_escapes_every_part() -> None:

@@ -49,6 +49,8 @@ TONES: Mapping[str, tuple[str, str]] = {
 
 HIDDEN_NOTE = "Its repository calls this column sensitive: its values are hidden from you."
 
+NO_END = SafeString('<span class="muted" title="No newline at the end of the file"> ⊘</span>')
+
 COLOUR_MODES = ("auto", "light", "dark")
 LIGHT_THEMES = ("light", "light_high_contrast", "light_colorblind")
 DARK_THEMES = ("dark", "dark_dimmed", "dark_high_contrast", "dark_colorblind")
@@ -377,6 +379,30 @@ def _value_html(cell: object, limit: int) -> str:
 def _blanks_html(text: str, limit: int) -> str:
     shown = text[:limit].translate({0x20: "·", 0x09: "→", 0x0A: "↵", 0x0D: "␍", 0xA0: "⍽"})
     return f'<span class="blanks" title="blanks made visible">{escape(shown)}</span>'
+
+
+@register.simple_tag
+def code_text(spans: Iterable[Any], word: str = "", has_no_end: bool = False) -> SafeString:
+    """Draw the text of a line of code: {text, token (class of its colour), marked (whether the change is here)}.
+
+    Written here and not as a template: every blank of a line is shown, copied and suggested, those of a template as well.
+
+    Args:
+        spans: the pieces of the line.
+        word: what has become of it, for screen readers.
+        has_no_end: whether it is the last line of a file, without a newline.
+
+    """
+    head = format_html('<span class="sr">{} </span>', word) if word else ""
+    tail = NO_END if has_no_end else ""
+    return mark_safe(f"{head}{''.join(map(_span_html, spans))}{tail}")  # noqa: S308 - every piece is escaped
+
+
+def _span_html(span: Any) -> SafeString:
+    css = format_html(' class="{}"', span.token) if span.token else SafeString()
+    if getattr(span, "marked", False):
+        return format_html("<mark{}>{}</mark>", css, span.text)
+    return format_html("<span{}>{}</span>", css, span.text) if css else escape(span.text)
 
 
 @register.simple_tag
