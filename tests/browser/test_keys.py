@@ -56,6 +56,20 @@ def test_j_and_k_walk_the_rows_after_a_click_too(open_page: Callable[..., Page])
     expect(rows.nth(3)).to_be_focused()
 
 
+def test_files_are_walked_and_ticked_by_keys(open_page: Callable[..., Page]) -> None:
+    page = open_page(f"{PULL}/code", who="olek")
+    files = page.locator("[data-file]")
+    for key, place in (("]", 0), ("]", 1), ("[", 0)):
+        page.keyboard.press(key)
+        expect(files.nth(place)).to_be_focused()
+    total = files.count()
+    for is_viewed in (True, False):  # left as it was, for the tests beside this one
+        page.keyboard.press("v")
+        expect(page.get_by_text(f"{int(is_viewed)} of {total} viewed")).to_be_visible()
+        expect(files.first.locator("input[data-viewed]")).to_be_checked(checked=is_viewed)
+        page.wait_for_load_state()  # keys mean nothing before
+
+
 def test_enter_on_a_row_says_who_changed_it(open_page: Callable[..., Page]) -> None:
     page = open_page(DATA)
     page.keyboard.press("j")

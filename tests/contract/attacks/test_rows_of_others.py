@@ -39,6 +39,7 @@ def world(readers: Path) -> World:
 def hidden(world: World) -> Dataset:
     """A dataset of another repository, changed on a branch of the name that the pull request has, which reads it."""
     vault = build_rows.a_world("vault", raw=())
+    repositories.a_commit(vault.repository, {"pipeline.toml": f'[datasets."/vault/hidden"]\nkey = ["{COLUMN}"]\n'})
     dataset = datasets.a_dataset("/vault/hidden", by=vault.user)
     for branch in ("", "fix"):
         table = datasets.a_pyiceberg(vault.user, branch).load_table("vault.hidden")
@@ -61,6 +62,7 @@ def test_no_way_leads_from_a_pull_request_to_rows_of_others(world: World, hidden
     row = PullDataset.objects.get(path="/vault/hidden")
     assert row.comparison is not None
     assert row.comparison.state == ComparisonState.READY, row.comparison.error
+    assert row.comparison.rules["key"] == [COLUMN]  # as its own repository says, and named to nobody else
     queries = ("", "?branch=fix&from=master&to=fix&scope=table")
     counts = {}
     for role in ("reader", "maintainer", "admin"):

@@ -142,10 +142,16 @@ def list_addresses(world: World) -> list[str]:
     ]
 
 
-def list_answers(world: World, role: str) -> list[Any]:
-    """Ask for every page and everything that the REST API has to read, as somebody."""
+def browser_of(world: World, role: str) -> Client:
+    """Return a signed-in browser of somebody."""
     client = Client(raise_request_exception=False)
     client.force_login(world.users[role])
+    return client
+
+
+def list_answers(world: World, role: str) -> list[Any]:
+    """Ask for every page and everything that the REST API has to read, as somebody."""
+    client = browser_of(world, role)
     pages = list_addresses(world)
     answers = [*crawl(client, world, more=pages)] if role == "reader" else [ask(client, page) for page in pages]
     htmx = {"HX-Request": "true"}
@@ -239,6 +245,15 @@ def check_catalog(world: World) -> None:
                 client.load_table(name)
         assert client.table_exists("shop.raw")
     assert datasets.a_pyiceberg(world.users["maintainer"]).load_table("shop.raw").scan().to_arrow().num_rows == 2
+    check_lines_for_clients(world)
+
+
+def check_lines_for_clients(world: World) -> None:
+    """The page of a dataset offers no lines for clients that the catalog would refuse, and says why."""
+    for role, is_refused in (("reader", True), ("maintainer", False)):
+        page = ask(browser_of(world, role), "/d/shop/raw").text
+        assert ("Name is hidden from you, and files hide nothing" in " ".join(page.split())) == is_refused
+        assert ("load_catalog" in page) != is_refused
 
 
 def check_who_sees(world: World) -> None:

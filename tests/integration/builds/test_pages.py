@@ -16,7 +16,7 @@ from tests.factories.pages import read_page
 from webapp.accounts.models import User
 from webapp.builds.models import Build, Job
 from webapp.builds.pages import builds as build_pages
-from webapp.builds.rules.states import JobState
+from webapp.builds.rules.states import BuildState, JobState
 from webapp.builds.runner import paths
 from webapp.builds.services import builds
 from webapp.core import clock
@@ -110,7 +110,7 @@ def test_build_page_shows_every_state_and_escapes_what_jobs_say(
     assert b'id="build-live"' in fragment.content
 
 
-def test_finished_build_page_offers_another_try(
+def test_finished_build_page_offers_another_try_to_who_may_start_it(
     world: World, build: Build, browser_of: Callable[[int], Client]
 ) -> None:
     for job in build.jobs.exclude(state__in=["FAILED", "ABORTED", "COMPLETED"]):
@@ -119,11 +119,18 @@ def test_finished_build_page_offers_another_try(
     builds.advance_build(build=build)
     browser = browser_of(world.maker.user_id)
     page = read_page(browser.get(f"/builds/{build.pk}"))
-    assert "Retry" in page
+    assert f"/builds/{build.pk}/retry" in page
     assert f"/events/builds/{build.pk}" not in page
+    reader = browser_of(repositories.a_member(world.repository, "reader").user_id)
+    shown = read_page(reader.get(f"/builds/{build.pk}"))
+    assert f"/builds/{build.pk}/retry" not in shown
+    assert "Retry" in shown  # greyed, with the reason
     answer = browser.post(f"/builds/{build.pk}/retry")
     assert answer.status_code == 302
     assert Build.objects.get(pk=int(answer["Location"].split("/")[-1])).retry_of == build
+    Build.objects.filter(pk=build.pk).update(state=BuildState.COMPLETED)
+    for one in (browser, reader):
+        assert "Retry" not in read_page(one.get(f"/builds/{build.pk}")), "there is nothing to try again"
 
 
 def test_build_that_could_not_be_planned_says_why(world: World, browser_of: Callable[[int], Client]) -> None:
