@@ -253,6 +253,23 @@ def test_version_3_counts_rows() -> None:
     assert apply(table, *set_schema(schema(field(1, "id", "variant"))))["current-schema-id"] == 1
 
 
+def test_one_branch_leaves_numbers_to_all_others() -> None:
+    table = append(make_table(version=3))
+    end, last = 2**31 - 1, table["last-sequence-number"]
+    for attack in (
+        {"action": "add-snapshot", "snapshot": snapshot(table, **{"sequence-number": 2**63 - 1})},
+        {"action": "add-snapshot", "snapshot": snapshot(table, **{"first-row-id": 2**63 - 2})},
+        {"action": "add-snapshot", "snapshot": snapshot(table, **{"added-rows": 2**63 - 2})},
+        {"action": "add-schema", "schema": schema(field(1, "id"), field(end, "z"))},
+        {"action": "add-schema", "schema": schema(field(1, "id"), field(2, "z")), "last-column-id": end},
+        spec(part(1, "z", "bucket[4]", **{"field-id": end})),
+    ):
+        with pytest.raises(Invalid, match="too far ahead|more than 1000000000000 rows"):
+            apply(table, attack)
+    ahead = snapshot(table, **{"sequence-number": last + 5})
+    assert apply(table, {"action": "add-snapshot", "snapshot": ahead})["last-sequence-number"] == last + 5
+
+
 def test_versions_only_go_up() -> None:
     table = make_table(version=1)
     assert table["current-snapshot-id"] == -1
@@ -358,6 +375,9 @@ def test_properties() -> None:
         {"action": "remove-properties", "removals": [1]},
         {"action": "set-properties", "updates": {"write.data.path": "file:///elsewhere"}},
         {"action": "set-properties", "updates": {"write.metadata.path": LOCATION + "1/x"}},
+        {"action": "set-properties", "updates": {"commit.retry.num-retries": "many"}},
+        {"action": "set-properties", "updates": {"read.split.target-size": "9" * 20}},
+        {"action": "set-properties", "updates": {"gc.enabled": "perhaps"}},
     ):
         with pytest.raises(Malformed):
             apply(table, bad)

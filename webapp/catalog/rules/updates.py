@@ -53,6 +53,10 @@ LAST_ADDED = -1
 Sourced = PartitionField | SortField
 STATISTICS: tuple[Statistics, ...] = ("statistics", "partition-statistics")
 ROW_LINEAGE_VERSION = 3
+MOST_AHEAD = 1_000
+"""So far beyond the newest number a writer that has read the table can be, behind what it adds: it counts on from there."""
+MOST_ROWS = 10**12
+"""Of one snapshot, where rows have numbers."""
 
 
 @dataclass(slots=True)
@@ -187,7 +191,9 @@ def _add_schema(fold: Fold, update: dict[str, Any]) -> None:
         check_field_ids(metadata, schema)
         number = 1 + max((old["schema-id"] for old in metadata["schemas"]), default=-1)
         metadata["schemas"] = [*metadata["schemas"], {**schema, "schema-id": number}]
-        metadata["last-column-id"] = max(metadata["last-column-id"], highest_field_id(schema), stated or 0)
+        highest = max(highest_field_id(schema), stated or 0)
+        added = len(_column_ids(schema))
+        metadata["last-column-id"] = _count_on(metadata["last-column-id"], highest, added=added, what="column id")
     if proposed is not None:
         fold.renumbered_schemas[proposed] = number
     fold.last_schema = number
@@ -216,7 +222,8 @@ def _add_spec(fold: Fold, update: dict[str, Any]) -> None:
         number = 1 + max((old["spec-id"] for old in metadata["partition-specs"]), default=-1)
         metadata["partition-specs"] = [*metadata["partition-specs"], {"spec-id": number, "fields": numbered}]
         highest = max((item["field-id"] for item in numbered), default=0)
-        metadata["last-partition-id"] = max(metadata["last-partition-id"], highest)
+        last, added = metadata["last-partition-id"], len(numbered)
+        metadata["last-partition-id"] = _count_on(last, highest, added=added, what="partition field id")
     else:
         number = equal["spec-id"]
     if proposed not in (None, LAST_ADDED, number):
@@ -356,7 +363,7 @@ def _advance_sequence(metadata: Metadata, snapshot: Snapshot, parent: int | None
     if number <= last and parent is not None:
         message = f"Cannot add snapshot with sequence number {number} older than last sequence number {last}"
         raise CommitFailed(message)
-    metadata["last-sequence-number"] = max(last, number)
+    metadata["last-sequence-number"] = _count_on(last, number, added=1, what="sequence number")
 
 
 def _advance_row_ids(metadata: Metadata, snapshot: Snapshot) -> None:
@@ -369,7 +376,22 @@ def _advance_row_ids(metadata: Metadata, snapshot: Snapshot) -> None:
     if added < 0:
         message = f"Cannot add a snapshot with negative added-rows: {added}"
         raise Invalid(message)
-    metadata["next-row-id"] = first + added
+    if added > MOST_ROWS:
+        message = f"Cannot add a snapshot with more than {MOST_ROWS} rows: {added}"
+        raise Invalid(message)
+    metadata["next-row-id"] = _count_on(following, first, added=0, what="first-row-id") + added
+
+
+def _count_on(last: int, number: int, *, added: int, what: str) -> int:
+    """Return the newest number after this one is taken.
+
+    All branches of a table count on from it, and it never goes down: a branch that took one near the end of the range would
+    leave none to the others.
+    """
+    if number > last + added + MOST_AHEAD:
+        message = f"The {what} {number} is too far ahead of the table's newest, {last}: load the table and count on from there"
+        raise Invalid(message)
+    return max(last, number)
 
 
 REF_FIELDS = ("snapshot-id", "type", "max-ref-age-ms", "max-snapshot-age-ms", "min-snapshots-to-keep")
