@@ -35,15 +35,36 @@ OnError = Literal["FAIL", "WARN"]
 Message = TypeVar("Message")
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _MOST_NUMBER = 2**63
+MOST_SAID = 20_000
+"""Signs of what is said about a failure: it is stored, and read by everybody who lists what failed."""
+MOST_SAID_OF_EACH = 4_000
+"""The same where one answer says many such things."""
+_MOST_PROBLEM = 1_000
 
 
 class ProtocolError(ValueError):
     """A message cannot be read: another version, another kind, or a field of the wrong shape."""
 
+    def __init__(self, problem: str) -> None:
+        super().__init__(shorten(problem, _MOST_PROBLEM))
+
+
+def shorten(text: str, most: int) -> str:
+    """Return the start of a text that is longer, and how much was left out."""
+    return text if len(text) <= most else f"{text[:most]}… ({len(text) - most:,} more signs)"
+
 
 def _at_most(most: int) -> Mapping[str, int]:
-    """Limit a field as the column is limited that keeps it: a text to so many signs, a number to 0 up to that."""
+    """Limit a field as the column is limited that keeps it.
+
+    A text has so many signs at most, a list so many entries, and a number is between 0 and that.
+    """
     return {"at_most": most}
+
+
+def _cut_at(most: int) -> Mapping[str, int]:
+    """Keep the start of a text alone: people's code says it, and may say as much as fits into a message."""
+    return {"cut_at": most}
 
 
 # --- JobSpecs: what a commit publishes ------------------------------------------------------------
@@ -66,8 +87,8 @@ class InputSpec:
 class CheckSpec:
     """One expectation of an output, described in words."""
 
-    name: str
-    expectation: str
+    name: str = field(metadata=_cut_at(MOST_SAID_OF_EACH))
+    expectation: str = field(metadata=_cut_at(MOST_SAID_OF_EACH))
     on_error: OnError = "FAIL"
 
 
@@ -116,9 +137,9 @@ class DatasetRules:
 class CodeError:
     """A problem in the repository's code, placed for the reader; line 0 means the whole file."""
 
-    file: str
+    file: str = field(metadata=_cut_at(MOST_SAID_OF_EACH))
     line: int
-    message: str
+    message: str = field(metadata=_cut_at(MOST_SAID_OF_EACH))
 
 
 @dataclass(frozen=True)
@@ -238,11 +259,11 @@ class UploadManifest:
 class JobError:
     """Why a job failed: one sentence, and where in the repository's code when it came from there."""
 
-    message: str
-    file: str = ""
+    message: str = field(metadata=_cut_at(MOST_SAID))
+    file: str = field(default="", metadata=_cut_at(MOST_SAID_OF_EACH))
     line: int = 0
     traceback: str = ""
-    code: str = ""
+    code: str = field(default="", metadata=_cut_at(200))
 
 
 @dataclass(frozen=True)
@@ -259,11 +280,11 @@ class OutputResult:
 class ExpectationResult:
     """The verdict of one expectation on the staged data."""
 
-    dataset: str
-    name: str
+    dataset: str = field(metadata=_at_most(400))
+    name: str = field(metadata=_cut_at(MOST_SAID_OF_EACH))
     passed: bool
     on_error: OnError
-    message: str = ""
+    message: str = field(default="", metadata=_cut_at(MOST_SAID_OF_EACH))
 
 
 @dataclass(frozen=True)
@@ -272,7 +293,7 @@ class JobResult:
 
     status: Literal["ok", "failed"]
     outputs: Mapping[str, OutputResult] = field(default_factory=dict)
-    checks: tuple[ExpectationResult, ...] = ()
+    checks: tuple[ExpectationResult, ...] = field(default=(), metadata=_at_most(1_000))
     error: JobError | None = None
 
 
@@ -382,7 +403,7 @@ class DiffResult:
 
     status: Literal["ok", "failed"]
     code: DiffFailure | None = None
-    message: str = ""
+    message: str = field(default="", metadata=_cut_at(MOST_SAID))
     summary: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -793,16 +814,22 @@ def _decode_dataclass(kind: type, value: Any, where: str) -> Any:
     read: dict[str, Any] = {}
     for name, entry in fields.items():
         if name in value:
-            read[name] = _decode(hints[name], value[name], f"{where}.{name}")
+            read[name] = _cut(_decode(hints[name], value[name], f"{where}.{name}"), entry.metadata.get("cut_at"))
             _check_limit(read[name], entry.metadata.get("at_most"), f"{where}.{name}")
         elif entry.default is dataclasses.MISSING and entry.default_factory is dataclasses.MISSING:
             raise ProtocolError(f"{where}: field {name!r} is missing")
     return kind(**read)
 
 
+def _cut(value: Any, most: int | None) -> Any:
+    return shorten(value, most) if most is not None and isinstance(value, str) else value
+
+
 def _check_limit(value: Any, most: int | None, where: str) -> None:
     if most is None:
         return
+    if isinstance(value, tuple) and len(value) > most:
+        raise ProtocolError(f"{where}: {len(value):,} entries are more than the {most} that are stored")
     if isinstance(value, str) and len(value) > most:
         raise ProtocolError(f"{where}: {len(value):,} signs are more than the {most} that are stored")
     if isinstance(value, int) and not 0 <= value <= most:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,8 @@ import pytest
 
 from jobs import protocol
 from jobs.protocol import (
+    CodeError,
+    DiffResult,
     ExpectationResult,
     InputSpec,
     JobError,
@@ -123,6 +126,34 @@ def test_what_no_database_keeps_of_a_job_is_said_otherwise_or_is_no_answer(tmp_p
         path.write_text(text.replace('"failed"', hostile))
         with pytest.raises(ProtocolError, match="this is not JSON"):
             read_answer(JobResult, path)
+
+
+def test_what_a_job_says_of_its_failure_is_bounded(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    said = "x" * 2_000_000
+    check = ExpectationResult("/shop/one", said, passed=False, on_error="FAIL", message=said)
+    write_message(path, JobResult("failed", checks=(check,), error=JobError(said, said, code=said)))
+    result = read_answer(JobResult, path)
+    assert result.error is not None
+    assert result.error.message.startswith("xxx")
+    assert result.error.message.endswith("… (1,980,000 more signs)")
+    assert len(dump(result)) < 100_000
+    write_message(path, PublishResult(errors=(CodeError(said, 1, said),)))
+    assert len(dump(read_answer(PublishResult, path))) < 20_000
+    write_message(path, DiffResult("failed", message=said))
+    assert len(read_answer(DiffResult, path).message) < 30_000
+    text = dump(RESULT)
+    for hostile in (
+        text.replace('"failed"', f'"{said}"'),
+        text.replace('"JobResult"', f'"{said}"'),
+        text.replace('"protocol":1', f'"protocol":"{said}"'),
+        change(**{said: 1}),
+        change(checks=[dataclasses.asdict(check)] * 1_001),
+    ):
+        path.write_text(hostile)
+        with pytest.raises(ProtocolError) as refused:
+            read_answer(JobResult, path)
+        assert len(str(refused.value)) < 2_000
 
 
 def test_what_no_column_holds_is_no_answer() -> None:

@@ -43,6 +43,8 @@ from webapp.runtime.room import wait_for_room
 TASK = "webapp.builds.tasks.publish"
 LAST_LINES = 3
 """Of what a process has said, for those who read that it failed."""
+MOST_ERRORS = 200
+"""So many are kept: they are shown wherever the commit is."""
 
 
 def follow_commit(*, repository: Repository, branch: str, after: str, **_: Any) -> None:
@@ -123,7 +125,9 @@ def settle_publication(*, publication: Publication, result: PublishResult) -> No
             sha=sha,
             status=PublicationState.FAILED if errors else PublicationState.PUBLISHED,
             jobspecs=len(result.jobspecs),
-            errors=[{"file": error.file, "line": error.line, "message": error.message} for error in errors],
+            errors=[
+                {"file": error.file, "line": error.line, "message": error.message} for error in errors[:MOST_ERRORS]
+            ],
         )
 
 
