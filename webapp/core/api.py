@@ -36,6 +36,10 @@ BLANK_BYTES = 128
 """More is no empty object and no empty form, whatever boundary a client chooses."""
 
 
+MOST_VALUES = 20_000
+"""In a JSON body, at all depths: 3,000 changes of a commit, the longest that is sent, have half of that."""
+
+
 class JsonAlone(DefaultContentNegotiation):
     """Answers JSON whatever a client says that it accepts: there is nothing else to choose."""
 
@@ -75,7 +79,7 @@ class ApiView(APIView):
         """The JSON object that was sent.
 
         Raises:
-            BadRequest: it is no object, or nested beyond all use.
+            BadRequest: it is no object, nested beyond all use, or has more values than anybody means.
             TooLarge: it is larger than this address takes.
 
         """
@@ -87,6 +91,7 @@ class ApiView(APIView):
             raise BadRequest("The body is nested too deeply.") from None
         if not isinstance(data, dict):
             raise BadRequest("The body is a JSON object.")
+        _check_values(data)
         return data
 
     def initial(self, request: Any, *args: Any, **kwargs: Any) -> None:
@@ -182,3 +187,15 @@ class _Passed(AppError):
         super().__init__(str(error.detail), code=str(error.default_code))
         self.status = error.status_code
         self.title = str(error.default_code).replace("_", " ").capitalize()
+
+
+def _check_values(body: object) -> None:
+    """Refuse what would keep a thread busy: fields check each value of a list before they look how long it is."""
+    waiting, count = [body], 0
+    while waiting:
+        value = waiting.pop()
+        inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        count += len(inner)
+        if count > MOST_VALUES:
+            raise BadRequest(f"The body has more than {MOST_VALUES:,} values.", code="too_many_values")
+        waiting.extend(inner)

@@ -116,6 +116,18 @@ def test_the_line_of_an_anchor_is_a_number(client: APIClient, line: object) -> N
     assert (answer.status_code, list(answer.json()["errors"])) == (422, ["anchor"])
 
 
+def test_an_anchor_is_not_longer_than_what_is_said(client: APIClient) -> None:
+    anchor = {"path": "x" * 900_000, "line": 1, "side": "head"}
+    answer = client.post(f"{ADDRESS}/1/comments", {"body": "x", "anchor": anchor}, format="json")
+    assert (answer.status_code, list(answer.json()["errors"])) == (422, ["anchor"])
+    assert len(answer.content) < 1_000
+
+
+def test_a_body_of_too_many_values_is_refused_before_each_is_looked_at(client: APIClient) -> None:
+    answer = client.patch(f"{ADDRESS}/1", {"title": "x", "more": [[{"pattern": 1}] * 10_000] * 2}, format="json")
+    assert (answer.status_code, answer.json()["code"]) == (400, "too_many_values")
+
+
 def test_lists_are_of_one_state_or_all(client: APIClient) -> None:
     counts = {
         state: len(client.get(ADDRESS, {"state": state}).json()["results"]) for state in ("open", "closed", "all", "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from webapp.pulls.models import PullDataset
 
 MAX_BODY = 65_536
+MAX_ANCHOR = 20_000
 MAX_CONTENT = 100
 
 
@@ -258,6 +260,8 @@ def _list_files(pull: PullRequest) -> set[str]:
 
 
 def _check_anchor(pull: PullRequest, anchor: Mapping[str, Any], by: Principal) -> CommentPlace:
+    if len(json.dumps(anchor)) > MAX_ANCHOR:
+        raise InvalidInput("The anchor is too long.", errors={"anchor": [f"At most {MAX_ANCHOR} characters."]})
     if {"path", "line"} <= set(anchor) <= {"path", "line", "start_line", "side"}:
         place = _read_lines(anchor)
         if place is not None:
