@@ -42,7 +42,7 @@ CALLED_BY_NAME = {
     # REST framework and its description
     *("accepted_media_type", "accepted_renderer", "content_negotiation_class", "format_suffix", "parser_classes"),
     *("pagination_class", "renderer_context", "select_renderer"),
-    *("get_paginated_response_schema", "get_schema_operation_parameters"),
+    *("_get_schema_response", "get_paginated_response_schema", "get_schema_operation_parameters"),
     # Authlib
     *("client_cls",),
     # Celery, Kombu and Granian

@@ -1,6 +1,27 @@
 """The API's own documents."""
 
-from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerSplitView
+from functools import cache
 
-openapi = SpectacularJSONAPIView.as_view()
+from django.http import HttpResponse
+from drf_spectacular.generators import SchemaGenerator
+from drf_spectacular.renderers import OpenApiJsonRenderer
+from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerSplitView
+from rest_framework.request import Request
+
+
+class OpenApiView(SpectacularJSONAPIView):  # type: ignore[misc]  # drf-spectacular says nothing of its types
+    """The description of all operations: the same for everybody, and made once, since anybody may ask for it at any rate."""
+
+    def _get_schema_response(self, _request: Request) -> HttpResponse:
+        return HttpResponse(_write_document(), content_type=OpenApiJsonRenderer.media_type)
+
+
+@cache
+def _write_document() -> bytes:
+    document = SchemaGenerator().get_schema(public=True)
+    written: bytes = OpenApiJsonRenderer().render(document)
+    return written
+
+
+openapi = OpenApiView.as_view()
 docs = SpectacularSwaggerSplitView.as_view(url_name="openapi")
