@@ -45,6 +45,8 @@ BUFFER_BYTES = 2 * MAX_LINE_BYTES
 """How much of a CSV file is read at once: DuckDB's own choice, sixteen lines of the longest, is half of its memory."""
 MOST_COLUMNS = 5_000
 """Columns of a file, those inside others too."""
+LOOKED_AT_BYTES = 4 * 1024 * 1024
+"""Of a file of JSON lines, before DuckDB reads all of it."""
 LEAST_DECODED_BYTES = 256 * 1024 * 1024
 MOST_TIMES = 100
 """A Parquet file may decode to so many times its size, and to `LEAST_DECODED_BYTES` whatever its size."""
@@ -360,7 +362,7 @@ def _undecodable_line(path: Path) -> int:
 def read_json_lines(path: Path, table_schema: Schema, types: Mapping[str, str] | None = None) -> OpenedFile:
     """Open a file with one JSON object on each line; `types` are those that somebody chose, by column."""
     _check_not_empty(path)
-    _check_first_object(path)
+    _check_first_objects(path)
     connection = _connect()
     source = _json_source(path, sampled="-1")
     try:
@@ -424,7 +426,7 @@ def sample_json_lines(path: Path, *, shown: int) -> Sample:
 
     """
     _check_not_empty(path)
-    _check_first_object(path)
+    _check_first_objects(path)
     source = _json_source(path, sampled=str(SAMPLE_ROWS))
     with _connect() as connection:
         try:
@@ -448,22 +450,33 @@ def _json_source(path: Path, *, sampled: str) -> str:
     )
 
 
-def _check_first_object(path: Path) -> None:
-    """Refuse an object of too many members before DuckDB makes columns of them; the rest has the limits of its memory."""
-    with path.open("rb") as file:
-        line = next((line for line in iter(lambda: file.readline(MAX_LINE_BYTES), b"") if line.strip()), b"")
+def _check_first_objects(path: Path) -> None:
+    """Refuse objects of too many different members before DuckDB makes columns of them, which takes it hours.
+
+    What comes after those that are looked at has the limits of its memory and time.
+    """
+    members: set[tuple[str, ...]] = set()
     try:
-        _check_width(_count_members(json.loads(line)))
+        with path.open("rb") as file:
+            while file.tell() < LOOKED_AT_BYTES and (line := file.readline(MAX_LINE_BYTES)):
+                if line.strip():
+                    members.update(_list_members(json.loads(line)))
+                    _check_width(len(members))
     except (ValueError, RecursionError) as error:
         if isinstance(error, FileError):
             raise
         return  # the reading of all lines says what is wrong with it
 
 
-def _count_members(value: object) -> int:
+def _list_members(value: object, place: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Yield where the members of a value are: each becomes a column, or a field in one."""
     if isinstance(value, dict):
-        return len(value) + sum(_count_members(inner) for inner in value.values())
-    return sum(_count_members(inner) for inner in value) if isinstance(value, list) else 0
+        for name, inner in value.items():
+            yield (*place, name)
+            yield from _list_members(inner, (*place, name))
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _list_members(inner, (*place, "[]"))
 
 
 def _json_cast(name: str, kind: str, chosen_type: str | None) -> str:

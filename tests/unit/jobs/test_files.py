@@ -239,8 +239,9 @@ def test_parquet(path: Path, tmp_path: Path) -> None:
         (",".join(f"c{n}" for n in range(100_000)) + "\n" + ",".join(["1"] * 100_000) + "\n", "csv"),
         (json.dumps({f"c{n}": 1 for n in range(100_000)}), "jsonl"),
         (json.dumps({"a": [{f"c{n}": 1 for n in range(100_000)}]}), "jsonl"),
+        ("".join(json.dumps({f"c{row}_{n}": 1 for n in range(100)}) + "\n" for row in range(1_000)), "jsonl"),
     ],
-    ids=["csv", "json", "json inside"],
+    ids=["csv", "json", "json inside", "json line by line"],
 )
 def test_a_hundred_thousand_columns_are_refused_before_anything_is_made_of_them(
     path: Path, content: str, kind: str
