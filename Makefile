@@ -37,7 +37,8 @@ check: .venv/.dev ## format, lint, types, import contracts, templates, missing m
 	@$(BIN)/djlint --quiet --lint templates && $(BIN)/djangofmt --quiet --check templates
 	@$(BIN)/python manage.py makemigrations --check --dry-run --verbosity 0
 	@$(BIN)/python manage.py check_locks
-	@$(PYTEST) -q tests/architecture/test_dead_code.py tests/architecture/test_layers.py tests/architecture/test_packages.py
+	@$(PYTEST) -q tests/architecture/test_dead_code.py tests/architecture/test_layers.py tests/architecture/test_packages.py \
+	tests/architecture/test_names.py tests/architecture/test_templates.py
 
 audit: .venv/.dev ## look for known vulnerabilities in all that is locked; needs the index's own service for them
 	@for lock in .locks/*.txt; do $(BIN)/pip-audit --strict --disable-pip --progress-spinner off -r $$lock || exit 1; done

@@ -7,6 +7,10 @@ class GitError(Exception):
     """A Git act that could not be done; the message is fit for a user."""
 
 
+class ForeignCopy(GitError):
+    """What lies where a repository should is another one's."""
+
+
 class UnknownRef(GitError):
     """No branch or commit has this name."""
 

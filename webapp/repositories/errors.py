@@ -36,6 +36,8 @@ def git_refusals() -> Iterator[None]:
         raise TooLarge(str(error), code="too_large") from error
     except git.NotStored as error:
         raise StorageFull(str(error)) from error
+    except git.ForeignCopy as error:
+        raise Unavailable(str(error), code="repository_damaged") from error
     except git.GitError as error:
         raise Unavailable(str(error), code="git_failed") from error
 

@@ -18,6 +18,7 @@ from webapp.core.moves import StateField
 from webapp.core.names import MASTER
 from webapp.core.words import counted
 from webapp.dispatch.leases import Leases
+from webapp.git.errors import ForeignCopy
 from webapp.git.repository import GitRepository
 from webapp.git.values import CommitInfo, Person
 from webapp.repositories.rules.checks import COLOURS, RESULT_CHOICES, TONES
@@ -57,9 +58,24 @@ class Repository(models.Model):
         return Path(settings.TRIBUTARY_HOME) / "repositories" / f"{self.name}.git"
 
     @property
-    def git(self) -> GitRepository:
-        """Open the bare repository."""
+    def copy(self) -> GitRepository:
+        """Open what lies in its place, whosever it is: to be looked at, not shown."""
         return GitRepository(self.path)
+
+    @property
+    def git(self) -> GitRepository:
+        """Open the bare repository.
+
+        Raises:
+            ForeignCopy: another one lies in its place, which other people may read.
+
+        """
+        git = self.copy
+        identity = git.read_identity()
+        if identity is not None and identity.uid != self.uid.hex:
+            message = f"{git.path} is a copy of another repository, or of another installation's."
+            raise ForeignCopy(message)
+        return git
 
 
 def commit_key(column: str, *, related_name: str = "+") -> NaturalKey[Commit]:

@@ -565,9 +565,11 @@ import time
 time.sleep(0.5)
 print(connect("127.0.0.1", {other.port}), flush=True)
 server = socket.create_server(("127.0.0.1", {port}))
-for _ in range(3):
+word = b""
+while word != b"HELLO":
     connection, _ = server.accept()
-    connection.sendall(connection.recv(5).upper())
+    word = connection.recv(5).upper()
+    connection.sendall(word)
     connection.close()
 """
     command = [

@@ -13,6 +13,7 @@ from django.core.management import CommandError, call_command
 from tests.factories import datasets as make_data
 from tests.factories import repositories as make
 from tests.factories.fsck import find
+from webapp.accounts.queries import get_user
 from webapp.builds import services as builds
 from webapp.builds.services import sweeping
 from webapp.core import clock
@@ -148,6 +149,26 @@ def test_a_copy_of_another_installation_is_refused(repository: Repository) -> No
     (repository.path / "tributary").unlink()
     with pytest.raises(Unavailable, match="does not say which repository it is"):
         make.a_commit(repository, {"b.txt": "b"})
+
+
+def test_code_of_another_repository_in_its_place_is_not_shown(
+    repository: Repository, ines: Principal, client: Client
+) -> None:
+    secret = make.a_repository("secret", by=ines)
+    make.a_commit(secret, {"secret.py": "PASSWORD = 'canary'\n"})
+    aside = repository.path.with_name("aside")
+    repository.path.rename(aside)
+    shutil.copytree(secret.path, repository.path)
+    with pytest.raises(Unavailable, match="is a copy of another repository") as refused:
+        queries.list_files(repository, "master")
+    assert refused.value.code == "repository_damaged"
+    client.force_login(get_user(ines.username))
+    for address in ("/r/nyc", "/r/nyc/blob/master/secret.py", "/api/v1/repositories/nyc/contents/secret.py?ref=master"):
+        answer = client.get(address)
+        assert (answer.status_code, b"canary" in answer.content) == (503, False), address
+    shutil.rmtree(repository.path)
+    aside.rename(repository.path)
+    assert "pipeline.toml" in queries.list_files(repository, "master")
 
 
 def test_a_repository_of_before_copies_said_whose_they_are_goes_on(repository: Repository) -> None:

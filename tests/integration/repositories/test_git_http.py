@@ -129,6 +129,17 @@ def test_push_of_an_illegal_branch_name_is_refused(clone: Clone, name: str, word
     assert words in said or "protected" in said
 
 
+def test_another_repository_in_its_place_is_not_cloned(server: LiveServer, clone: Clone) -> None:
+    whose = server.home / "repositories" / "nyc.git" / "tributary"
+    said = whose.read_text()
+    whose.write_text(f"{'0' * 32} 999\n")
+    try:
+        assert "503" in clone.git("fetch", "origin", fails=True)
+    finally:
+        whose.write_text(said)
+    clone.git("fetch", "origin")
+
+
 def test_push_of_other_refs_is_refused(clone: Clone) -> None:
     for ref in ["refs/pull/1/head", "refs/notes/commits", "refs/tributary/x"]:
         assert "only branches and tags" in clone.git("push", "origin", f"HEAD:{ref}", fails=True)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def accept_copy(*, repository: Repository) -> list[str]:
     """Go on with the copy on this machine as it is; return the branches that it lacks. Their data stays."""
     with git_refusals(), transaction.atomic():
-        git = repository.git
+        git = repository.copy
         heads = git.list_heads()
         repository.refresh_from_db(fields=["generation"])
         count_move(repository, git, is_accepting=True)

@@ -153,7 +153,7 @@ def _look_at_changed() -> list[_Unannounced]:
 def _look_at(repository: Repository) -> _Unannounced:
     look = _Unannounced(repository)
     try:
-        git = repository.git
+        git = repository.copy
         heads = git.list_heads()
     except GitError as error:
         # One broken repository must not keep the others from being swept.

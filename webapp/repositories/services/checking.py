@@ -41,7 +41,7 @@ def check_repositories() -> Iterator[Finding | Note]:
 
 def _check_repository(repository: Repository) -> Iterator[Finding]:
     try:
-        git = repository.git
+        git = repository.copy
     except GitError as error:
         yield Finding(code="repository_missing", object=repository.name, problem=str(error), way_out=RESTORE)
         return
@@ -84,7 +84,7 @@ def _check_branches(repository: Repository, git: GitRepository) -> Iterator[Find
             code="copy_refused",
             object=repository.name,
             problem=problem,
-            way_out="Until then it can be read, and nothing is written to it.",
+            way_out="Until then nothing is written to it, and one that is not this repository's is not read.",
         )
         return
     heads = git.list_heads()

@@ -1,7 +1,8 @@
 """Whether the bare repository on this machine is the one that the database knows, and as new.
 
 Absence in Git is never taken for a deletion: a folder that was restored from an older backup, or that belongs to another
-installation, lacks branches that nobody deleted. Such a copy may be read; nothing is written to it and nothing follows it.
+installation, lacks branches that nobody deleted. Nothing is written to such a copy and nothing follows it; one that is only
+older is read.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def check_copy(*, repository: Repository) -> None:
 
     """
     with git_refusals():
-        git = repository.git
+        git = repository.copy
     _refuse(repository, find_copy_problem(repository, git))
 
 

@@ -179,7 +179,7 @@ class _Call:
 
     def for_git(self, repository: Repository, principal: Principal, most: int) -> BackendRequest:
         return BackendRequest(
-            repository=repository.path,
+            repository=repository.git.path,
             route=self.route,
             method=self.method,
             query=f"service={self.service}" if self.route == "info/refs" else "",
