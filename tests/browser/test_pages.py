@@ -54,6 +54,7 @@ PAGES = {
     "pull-data": f"{PULL}/data?{DAILY}",
     "pull-data-filtered": f"{PULL}/data?{DAILY}&change=updated&column=flights&columns=all&limit=25",
     "pull-statistics": f"{PULL}/data?{DAILY}&show=statistics",
+    "pull-over-time": f"{PULL}/data?{DAILY}&show=time&column=mean_delay",
     "pull-not-compared": f"{PULL}/data?dataset=/nyc/routes/summary",
     "pull-builds": f"{PULL}/builds",
     "pull-checks": f"{PULL}/checks",

@@ -1,4 +1,4 @@
-"""Pages and endpoints of comparisons: two ends of a dataset, its changelog, who changed a row."""
+"""Pages and endpoints of comparisons: two ends of a dataset, its changelog, who changed a row, statistics over time."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ _COMPARE = "datasets/<int:dataset_id>/compare"
 page_urls: list[URLPattern] = [
     path(_COMPARE, views.show_compare, name="dataset-compare"),
     path("datasets/<int:dataset_id>/blame", views.show_blame, name="dataset-blame"),
+    path("datasets/<int:dataset_id>/trend", views.show_trend, name="dataset-trend"),
     path("datasets/<int:dataset_id>/blame/again", views.blame_again, name="dataset-blame-again"),
     path(f"{_COMPARE}/again", views.compare_again, name="dataset-compare-again"),
     path(f"{_COMPARE}/cancel", views.cancel_compare, name="dataset-compare-cancel"),
@@ -26,5 +27,6 @@ api_urls: list[URLPattern] = [
     ),
     path(f"{_COMPARE}/statistics", api.DatasetCompareStatistics.as_view(), name="api-dataset-compare-statistics"),
     path("datasets/<int:dataset_id>/changelog", api.DatasetChangelog.as_view(), name="api-dataset-changelog"),
+    path("datasets/<int:dataset_id>/trend", api.DatasetTrend.as_view(), name="api-dataset-trend"),
     path("datasets/<int:dataset_id>/blame", api.DatasetBlame.as_view(), name="api-dataset-blame"),
 ]

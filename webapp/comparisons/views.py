@@ -1,4 +1,4 @@
-"""Fragments of a dataset's page: any two ends of its history compared; and the page that says who changed a row."""
+"""Fragments of a dataset's page: two ends of its history compared, statistics over time; and who changed a row."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from webapp.accounts.services import note_reading
 from webapp.comparisons import services
 from webapp.comparisons.pages import blame as blame_page
 from webapp.comparisons.pages import compare
+from webapp.comparisons.pages.trends import read_trend_view
 from webapp.comparisons.queries import blames, ends
+from webapp.comparisons.queries.trends import find_heads
 from webapp.core import pages
 from webapp.core.pages import act
 from webapp.datasets import queries as datasets
@@ -82,6 +84,23 @@ def cancel_compare(request: HttpRequest, dataset_id: int) -> HttpResponse:
         return "The comparison is cancelled."
 
     return act(request, action, back=_page(dataset, compare_request.address))
+
+
+@require_GET
+def show_trend(request: HttpRequest, dataset_id: int) -> HttpResponse:
+    """Show a dataset over its last transactions, as a part of the tab History."""
+    principal = signed_in(request)
+    dataset = datasets.get_dataset(principal, dataset_id)
+    if not request.htmx:  # type: ignore[attr-defined]  # set by a middleware
+        return redirect(_page(dataset, {**request.GET.dict(), "tab": "history"}))
+    name = "transaction" if request.GET.get("transaction") else "branch"
+    view = {name: request.GET[name]} if name in request.GET else {}
+    heads = find_heads(dataset, **view)
+    keeps = {"tab": "history", **view}
+    trend = read_trend_view(principal, dataset, heads, keeps=keeps, parameters=request.GET)
+    if trend.column:
+        note_reading(by=principal, verb="read_statistics", object=dataset.path, branch=request.GET.get("branch", ""))
+    return pages.render(request, "comparisons/_history_trend.html", {"trend": trend})
 
 
 @require_GET

@@ -69,7 +69,7 @@ def test_no_way_leads_from_a_pull_request_to_rows_of_others(world: World, hidden
         client = Client(raise_request_exception=False)
         client.force_login(world.users[role])
         page = f"/r/shop/pulls/{world.values['number']}/data?dataset=/vault/hidden"
-        pages = (page, f"{page}&show=statistics", "/d/vault/hidden")
+        pages = (page, f"{page}&show=statistics", f"{page}&show=time", "/d/vault/hidden")
         # An admin sees them: a few pages say that they are there to be found.
         answers = (
             [ask(client, address) for address in pages] if role == "admin" else [*crawl(client, world, more=pages)]

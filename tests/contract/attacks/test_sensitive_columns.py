@@ -136,6 +136,7 @@ def list_addresses(world: World) -> list[str]:
         f"/datasets/{dataset}/blame?key.name={CANARY[:3]}",
         f"{pull}/data?dataset=/shop/raw",
         f"{pull}/data?dataset=/shop/raw&show=statistics",
+        f"{pull}/data?dataset=/shop/raw&show=time&column=name",
         pull,
         f"/r/shop/sql/{world.values['query_id']}",
         f"/r/shop/previews/{world.values['preview_id']}",
@@ -156,7 +157,8 @@ def list_answers(world: World, role: str) -> list[Any]:
     answers = [*crawl(client, world, more=pages)] if role == "reader" else [ask(client, page) for page in pages]
     htmx = {"HX-Request": "true"}
     fragment = f"/datasets/{world.values['dataset_id']}/compare?{COMPARED}"
-    answers += [ask(client, address, **htmx) for address in (fragment, f"{fragment}&show=statistics")]
+    trend = f"/datasets/{world.values['dataset_id']}/trend?branch=fix&column=name"
+    answers += [ask(client, address, **htmx) for address in (fragment, f"{fragment}&show=statistics", trend)]
     queries = ("", f"?branch=fix&{COMPARED}&scope=table&key.id=2", "?q=salary")
     return [*answers, *ask_everything(world, role, queries=queries if role == "reader" else queries[:1])]
 
@@ -186,6 +188,11 @@ def check_counts(world: World) -> None:
     statistics = json.loads(get(world, "reader", f"compare/statistics?{COMPARED}").content)
     [measure] = [column for column in statistics["columns"] if column["name"] == "name"]
     assert (measure["changed"], measure["after"]["distinct"], measure["after"]["max"]) == (2, 2, None)
+    answer = get(world, "reader", "trend?branch=fix&column=name")
+    trend = json.loads(answer.content)
+    assert CANARY not in answer.text
+    [*_, newest] = [step["measured"] for step in trend["steps"]]
+    assert (trend["masked"], newest["distinct"], newest["max"], newest["mean"]) == (["name"], 2, None, None)
     head, *_ = get(world, "reader", f"compare/rows.csv?{COMPARED}").text.rpartition("change,copies")[2].splitlines()
     assert "after.amount" in head
     assert "name" not in head

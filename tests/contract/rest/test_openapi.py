@@ -131,6 +131,7 @@ MORE = {
     f"{DATASET}/deleted-branches": "GET",
     f"{DATASET}/deleted-branches/{{}}/restore": "POST",
     f"{DATASET}/transactions/{{}}": "GET",
+    f"{DATASET}/trend": "GET",
     f"{DATASET}/compare": "POST",
     f"{DATASET}/compare/cancel": "POST",
     f"{DATASET}/compare/rows.csv": "GET",

@@ -46,6 +46,7 @@ REST = {
     f"{DATASET}/compare/statistics": ("read_statistics", f"{COMPARED}&scope=changed"),
     f"{DATASET}/changelog": ("read_changelog", "keys=id"),
     f"{DATASET}/blame": ("read_history", "key.id=2"),
+    f"{DATASET}/trend": ("read_statistics", "branch=fix&column=name"),
     f"{ROWS}/rows": ("read_rows", ""),
     f"{ROWS}/rows.csv": ("export_rows", ""),
     f"{ROWS}/rows.parquet": ("export_rows", ""),
@@ -61,8 +62,10 @@ PAGES = {
     f"/datasets/{{dataset_id}}/compare?{COMPARED}": "read_rows",
     f"/datasets/{{dataset_id}}/compare?{COMPARED}&show=statistics": "read_rows",
     "/datasets/{dataset_id}/blame?key.id=2": "read_history",
+    "/datasets/{dataset_id}/trend?branch=fix&column=name": "read_statistics",
     f"{PULL_PAGE}/data?dataset=/shop/raw": "read_rows",
     f"{PULL_PAGE}/data?dataset=/shop/raw&show=statistics": "read_rows",
+    f"{PULL_PAGE}/data?dataset=/shop/raw&show=time&column=name": "read_rows",
     "/r/{repo}/sql/{query_id}": "read_rows",
 }
 ACTS = {

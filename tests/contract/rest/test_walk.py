@@ -358,6 +358,7 @@ def walk_ends(stack: Stack) -> None:
     for part in ("rows.csv", "rows.parquet"):
         assert stack.request("GET", f"{here}/compare/{part}?{ends}").status_code == 200
     stack.call("GET", f"{here}/compare/statistics?{ends}&scope=changed")
+    stack.call("GET", f"{here}/trend?branch={quote(BRANCH, safe='')}&column=amount")
     stack.call("POST", f"{here}/compare/cancel?{ends}", expect=202)
     stack.call("DELETE", f"/repositories/shop/branches/{quote(BRANCH, safe='')}", expect=204)
     (deleted,) = stack.call("GET", f"{here}/deleted-branches")["results"]

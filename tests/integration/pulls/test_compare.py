@@ -16,6 +16,7 @@ from tests.integration.pulls.conftest import PASSWORD, Call
 
 pytestmark = pytest.mark.integration
 PATH = "/shop/prices"
+HTMX = {"HX-Request": "true"}
 
 
 @pytest.fixture(scope="module")
@@ -105,6 +106,60 @@ def test_the_same_transaction_has_no_difference(ask: Call, prices: dict[str, Any
     found = wait(ask, "olek", f"/datasets/{prices['id']}/compare?from=master&to={prices['transactions'][1]}&keys=id")
 
     assert (found["state"], found["rows"], found["between"]["came"]) == ("ready", [], [])
+
+
+def test_a_dataset_over_time(stack: Stack, ask: Call, prices: dict[str, Any]) -> None:
+    first, second, third = prices["transactions"]
+    where = f"/datasets/{prices['id']}"
+    for ends in (f"from={first}&to={second}", "from=master&to=feature/p"):
+        wait(ask, "olek", f"{where}/compare?{ends}&keys=id")
+
+    trend = ask("olek", "GET", f"{where}/trend?branch=feature/p&column=price", expect=200)
+
+    assert trend["lines"] == [
+        {"branch": "master", "transactions": [first, second]},
+        {"branch": "feature/p", "transactions": [first, second, third]},
+    ]
+    assert [(step["transaction"]["id"], step["rows"]) for step in trend["steps"]] == [
+        (first, 3),
+        (second, 3),
+        (third, 3),
+    ]
+    measured = [step["measured"] for step in trend["steps"]]
+    assert [(figures["min"], figures["max"], figures["nulls"]) for figures in measured] == [
+        (10, 30, 0),
+        (11, 40, 0),
+        (11, 40, 0),
+    ]
+    assert (trend["columns"], trend["masked"]) == (["id", "price", "tax"], [])
+    added = ask("olek", "GET", f"{where}/trend?branch=feature/p&column=tax", expect=200)["steps"]
+    assert [step["measured"] and step["measured"]["distinct"] for step in added] == [None, None, 3]
+    alone = ask("olek", "GET", f"{where}/trend", expect=200)
+    assert [line["branch"] for line in alone["lines"]] == ["master"]
+    assert [step["measured"] for step in alone["steps"]] == [None, None]
+    assert ask("olek", "GET", f"{where}/trend?column=size", expect=422)["code"] == "no_column"
+    ask("stranger", "GET", f"{where}/trend", expect=404)
+    assert stack.upload("/shop/once", "id\n1\n").status_code == 201
+    once = stack.call("GET", "/datasets?path=/shop/once")["results"][0]["id"]
+    site = stack.url.removesuffix("/api/v1")
+    with requests.Session() as browser:
+        sign_in(browser, site, "olek")
+        history = browser.get(f"{site}{where}/trend?branch=feature/p", timeout=30).text
+        charts = browser.get(f"{site}{where}/trend?branch=feature/p&column=price", headers=HTMX, timeout=30).text
+        unknown = browser.get(f"{site}{where}/trend?column=size", headers=HTMX, timeout=30).text
+        one = browser.get(f"{site}/datasets/{once}/trend", headers=HTMX, timeout=30).text
+    assert f"{where}/trend?tab=history" in history
+    assert re.findall(r'<title id="trend-[a-z-]+-title">(.*?) after', charts) == [
+        "Rows",
+        "Share of null",
+        "Distinct values",
+        "Mean",
+    ]
+    assert charts.count("<polyline") == 8
+    assert f"{third[:7]} on feature/p" in charts
+    assert "3 of 3 transactions" in " ".join(charts.split())
+    assert "has no column" in unknown
+    assert "One transaction so far" in one
 
 
 def test_refusals_name_the_thing(ask: Call, prices: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""REST endpoints of a dataset's history: any two ends compared, changelogs of a range, who changed a row."""
+"""REST endpoints of a dataset's history: any two ends compared, changelogs of a range, who changed a row, statistics over time."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from webapp.comparisons.diffs import changelog
 from webapp.comparisons.queries import blames, ends
 from webapp.comparisons.queries.artifacts import artifact_folder
 from webapp.comparisons.queries.changelogs import find_range
+from webapp.comparisons.queries.trends import find_heads, read_trend
 from webapp.comparisons.rules.states import ComparisonState, show_state
 from webapp.comparisons.serializers import described
 from webapp.comparisons.serializers.history import (
@@ -30,6 +31,7 @@ from webapp.comparisons.serializers.history import (
     ChangelogSerializer,
     ComparedEndsSerializer,
     DatasetComparisonSerializer,
+    TrendSerializer,
 )
 from webapp.core.api import ApiView
 from webapp.core.errors import Conflict, InvalidInput
@@ -83,6 +85,11 @@ CHANGELOG = [
 ]
 
 
+TREND = [
+    OpenApiParameter("branch", str, description="beside master; default: master alone"),
+    OpenApiParameter("transaction", str, description="in place of a branch: the one to end with"),
+    OpenApiParameter("column", str, description="of which figures are wanted, too"),
+]
 BLAME = [
     OpenApiParameter("branch", str, description="default: master"),
     OpenApiParameter("key.<column>", str, description="the value of one key column, as rows show it; once for each"),
@@ -280,6 +287,30 @@ def _describe_span(dataset: Dataset, span: SnapshotRange) -> dict[str, Any]:
 
 def _describe_unready(dataset: Dataset, span: SnapshotRange, state: str) -> dict[str, Any]:
     return {**_describe_span(dataset, span), "state": state, "columns": [], "rows": [], "next": None}
+
+
+class DatasetTrend(ApiView):
+    """GET `/datasets/{id}/trend`."""
+
+    @extend_schema(
+        operation_id="getDatasetTrend",
+        parameters=TREND,
+        responses={200: TrendSerializer, **refusals(409, 422)},
+    )
+    def get(self, request: Request, dataset_id: int) -> Response:
+        """Return the last transactions that led to a branch and to master, with the rows of each and what is known of a column.
+
+        Nothing is measured for it: the figures of a column come from stored row diffs that measured the whole table.
+        """
+        dataset = datasets.get_dataset(self.principal, dataset_id)
+        heads = find_heads(
+            dataset, branch=request.GET.get("branch", ""), transaction=request.GET.get("transaction", "")
+        )
+        trend = read_trend(self.principal, dataset, heads, column=request.GET.get("column", ""))
+        note_reading(
+            by=self.principal, verb="read_statistics", object=dataset.path, branch=request.GET.get("branch", "")
+        )
+        return Response(TrendSerializer(trend).data)
 
 
 class DatasetBlame(ApiView):

@@ -41,6 +41,14 @@ class SideStatistics:
 
 
 @dataclass(frozen=True)
+class MeasuredEnds:
+    """The column that has one name at each end, over all rows; None where nothing was measured, or nothing has the name."""
+
+    before: SideStatistics | None = None
+    after: SideStatistics | None = None
+
+
+@dataclass(frozen=True)
 class Bucket:
     """One bar of a paired histogram, or one of the most frequent values."""
 
@@ -102,12 +110,32 @@ class Statistics:
 def load_statistics(folder: str | Path, sight: RowSight, *, scope: Scope | None = None) -> Statistics:
     """Load one scope; without a wish the whole table where it was measured, else the changed rows."""
     artifact = open_artifact(folder, sight)
-    try:
-        stored = read_json(artifact.folder, "statistics.json")
-    except (OSError, ValueError) as error:
-        raise Gone("The statistics of this comparison have been removed. Compute it again.", code="expired") from error
+    stored = _read(artifact)
     with naming_damage():
         return _choose(artifact, stored, scope)
+
+
+def load_ends(folder: str | Path, sight: RowSight, *, column: str) -> MeasuredEnds:
+    """Load what was measured of the column that has this name, at each end the one that has it there."""
+    artifact = open_artifact(folder, sight)
+    stored = _read(artifact)
+    with naming_damage():
+        entries = {entry["index"]: entry for entry in stored["scopes"].get("table", {}).get("columns", ())}
+        ends: dict[str, SideStatistics | None] = {}
+        for described in artifact.columns:
+            names = {"before": described.before_name, "after": described.after_name}
+            for side in [side for side, name in names.items() if name == column and described.index in entries]:
+                entry = entries[described.index]
+                ends[side] = _side((_mask(entry) if described.is_hidden else entry)[side])
+        return MeasuredEnds(**ends)
+
+
+def _read(artifact: Artifact) -> Mapping[str, Any]:
+    try:
+        stored: Mapping[str, Any] = read_json(artifact.folder, "statistics.json")
+    except (OSError, ValueError) as error:
+        raise Gone("The statistics of this comparison have been removed. Compute it again.", code="expired") from error
+    return stored
 
 
 def _choose(artifact: Artifact, stored: Mapping[str, Any], scope: Scope | None) -> Statistics:

@@ -1,4 +1,4 @@
-"""A dataset's history as the API describes it: two ends compared, the changelog of a range, who changed one row."""
+"""A dataset's history as the API describes it: two ends compared, a range of changes, who changed one row, statistics over time."""
 
 from __future__ import annotations
 
@@ -149,6 +149,49 @@ class ChangelogSerializer(NounSerializer):
     total = serializers.IntegerField(required=False)
     masked = serializers.ListField(child=serializers.CharField(), required=False, help_text=MASKED)
     next = serializers.CharField(allow_null=True, help_text="what to pass as `cursor`")
+
+
+class MeasuredSerializer(NounSerializer):
+    """A column in numbers, over all rows."""
+
+    rows = serializers.IntegerField()
+    nulls = serializers.IntegerField()
+    distinct = serializers.IntegerField()
+    distinct_exact = serializers.BooleanField(help_text="else it is an estimate")
+    min = serializers.JSONField(help_text="times in UTC; null where it has none, or is hidden from you")
+    max = serializers.JSONField(help_text="times in UTC; null where it has none, or is hidden from you")
+    mean = serializers.JSONField(help_text="null where it has none, or is hidden from you")
+
+
+class TrendStepSerializer(NounSerializer):
+    """One committed transaction, with what is known of the rows after it."""
+
+    transaction = TransactionSerializer()
+    rows = serializers.IntegerField(allow_null=True)
+    added = serializers.IntegerField(allow_null=True, help_text="rows that it wrote, rewritten ones included")
+    deleted = serializers.IntegerField(allow_null=True, help_text="rows that it removed, rewritten ones included")
+    measured = MeasuredSerializer(
+        allow_null=True, help_text="the column that was asked for; null where no row diff measured the whole table"
+    )
+
+
+class TrendLineSerializer(NounSerializer):
+    """The last transactions that led to what a branch shows."""
+
+    branch = serializers.CharField()
+    transactions = serializers.ListField(child=serializers.CharField(), help_text="ids, oldest first")
+
+
+class TrendSerializer(NounSerializer):
+    """A dataset over its last transactions; those that two branches have stand once."""
+
+    columns = serializers.ListField(child=serializers.CharField(), help_text="that can be asked for")
+    column = TextOrNull()
+    masked = serializers.ListField(
+        child=serializers.CharField(), help_text="columns of which you may see counts alone, without any value"
+    )
+    lines = TrendLineSerializer(many=True)
+    steps = TrendStepSerializer(many=True, help_text="oldest first")
 
 
 class MadeSerializer(NounSerializer):

@@ -111,6 +111,34 @@ def list_line(transaction: Transaction, *, branches: Collection[str]) -> list[Li
     return line
 
 
+def list_newest(head: Transaction, *, most: int) -> list[Transaction]:
+    """Return a committed transaction and those it stands on, newest first, no more than so many.
+
+    It costs a query or two for each branch that they were committed on, however long the history is.
+    """
+    line: list[Transaction] = []
+    near: dict[str, Transaction] = {}
+    current: Transaction | None = head
+    while current is not None and len(line) < most:
+        line.append(current)
+        if current.parent_id is not None and current.parent_id not in near:
+            near = {row.pk: row for row in _list_before(current)[: most - len(line)]}
+        current = near.get(current.parent_id or "", current.parent)
+    return line
+
+
+def _list_before(transaction: Transaction) -> QuerySet[Transaction]:
+    """Return the committed transactions before one on its own branch, newest first."""
+    own = Transaction.objects.filter(
+        dataset=transaction.dataset_id,
+        dataset_branch=transaction.dataset_branch_id,
+        branch_name=transaction.branch_name,
+        state=TransactionState.COMMITTED,
+        number__lt=transaction.number,
+    )
+    return own.select_related("parent").order_by("-number")
+
+
 def leads_to(older: str, newer: str) -> bool:
     """Return whether a transaction is another one of the same dataset, or came before it on its line."""
     rows = Transaction.objects.filter(dataset__transactions=older, state=TransactionState.COMMITTED)

@@ -14,10 +14,12 @@ from webapp.comparisons.diffs.schema import ColumnDiff, SchemaDiff, diff_artifac
 from webapp.comparisons.pages import charts
 from webapp.comparisons.pages.progress import ComparisonProgress, describe_progress, describe_reached
 from webapp.comparisons.pages.rows import DiffPlace, Marks, RowsView, read_first_rows, read_rows
+from webapp.comparisons.pages.trends import TrendView, read_trend_view
 from webapp.comparisons.queries.artifacts import first_rows_folder
 from webapp.comparisons.rules.dataset_rules import rules_from_json
 from webapp.comparisons.rules.states import BREAKING, CHANGED, NOT_COMPARED, ComparisonState
 from webapp.core.errors import NotFound
+from webapp.datasets.queries import latest_committed
 from webapp.pulls.pages.head import Loaded, PullHead, frame, load, read_head
 from webapp.pulls.pages.references import link_references, texts_of
 from webapp.pulls.pages.three_ways import ThreeWaysView, read_three_ways_view
@@ -156,6 +158,8 @@ class PullDatasetPart:
     first_rows: RowsView | None
     """While the comparison runs."""
     statistics: charts.StatisticsTable | None
+    trend: TrendView | None
+    """Where that is what is shown: the dataset over its last transactions."""
     three_ways: ThreeWaysView | None
     """Where that is what is shown: the rows that both sides have changed."""
     retry_url: str
@@ -436,7 +440,7 @@ def _view_dataset(
     comparison, folder = shown.comparison, shown.folder
     sight = named.see_shown(principal, row, shown)
     show = str(parameters.get("show", ""))
-    show = show if show in ("statistics", "both") else "rows"
+    show = show if show in ("statistics", "time", "both") else "rows"
     state = comparison.state if comparison else NOT_COMPARED
     query = {"compared": shown.name} if shown.name != _find_first(loaded, row) else {}
     place = _place_rows(loaded, row, shown, query)
@@ -489,6 +493,9 @@ def _view_dataset(
         )
         if folder and show == "statistics"
         else None,
+        trend=_read_trend(loaded, row, principal, parameters, keeps={**place.keeps, "show": show})
+        if show == "time"
+        else None,
         three_ways=read_three_ways_view(row, sight, url=f"{url}&show=both", parameters=parameters)
         if show == "both"
         else None,
@@ -505,6 +512,18 @@ def _view_dataset(
         build_scope=states.AFFECTED if row.change == states.AFFECTED else states.MODIFIED,
         talk=place_row_talk(row, {line.n: line.key for line in rows.table.rows} if rows else {}, principal),
     )
+
+
+def _read_trend(
+    loaded: Loaded, row: PullDataset, principal: Principal, parameters: Mapping[str, Any], *, keeps: Mapping[str, str]
+) -> TrendView | None:
+    """Return the dataset over its last transactions on the target as it is now, and on the branch."""
+    if row.dataset is None:
+        return None
+    target = latest_committed(row.dataset, loaded.pull.target)
+    heads = {loaded.pull.target: target, loaded.pull.source: row.after}
+    committed = {name: head for name, head in heads.items() if head is not None}
+    return read_trend_view(principal, row.dataset, committed, keeps=keeps, parameters=parameters)
 
 
 def _read_verdicts(loaded: Loaded, row: PullDataset, principal: Principal) -> Verdicts:
