@@ -92,6 +92,25 @@ def test_a_rejection_stands_until_it_is_taken_back_or_the_data_moves(row: PullDa
     ]
 
 
+def test_an_open_page_hears_that_its_rows_have_moved_and_what_was_viewed_is_not_any_more(
+    row: PullDataset, ines: Principal, mira: Principal
+) -> None:
+    client, then = a_client(mira), str(row.after_id)
+    shown = {"fragment": "moved", "dataset": row.path, "compared": row.compared, "before": "", "after": then}
+    services.judge_dataset(row=row, verdict="viewed", by=mira)
+    assert client.get(f"{PAGE}/data", shown).status_code == 204
+    assert "1 of 1 viewed" in read_page(client, f"{PAGE}/data")
+
+    move(row)
+    moved = client.get(f"{PAGE}/data", shown).content.decode()
+    assert [moved.count(f'title="{transaction}"') for transaction in (then, row.after_id)] == [1, 1]
+    assert "Recompute" in moved
+    assert "0 of 1 viewed" in read_page(client, f"{PAGE}/data")
+    assert client.get(f"{PAGE}/data", {**shown, "dataset": "/shop/other"}).status_code == 204
+    services.close_pull(pull=row.pull, by=ines)
+    assert client.get(f"{PAGE}/data", shown).status_code == 204
+
+
 def test_what_is_no_verdict_is_refused(row: PullDataset, ines: Principal, mira: Principal) -> None:
     refused: list[tuple[type[Exception], dict[str, Any]]] = [
         (InvalidInput, {"verdict": "perhaps", "by": mira}),

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from webapp.core.principals import Principal
-    from webapp.pulls.models import PullDataset
+    from webapp.pulls.models import PullDataset, PullRequest
 
 
 @dataclass(frozen=True)
@@ -117,6 +117,27 @@ class SinceView:
 
 
 @dataclass(frozen=True)
+class NewerRows:
+    """A branch with other rows than those that were compared."""
+
+    branch: str
+    transaction: str
+
+
+@dataclass(frozen=True)
+class MovedRows:
+    """What was compared on a page that is still open, and what there is now in place of it."""
+
+    before_branch: str
+    before_id: str
+    after_branch: str
+    after_id: str
+    moves: list[NewerRows]
+    url: str
+    """Where what there is now is compared."""
+
+
+@dataclass(frozen=True)
 class PullDatasetPart:
     """The chosen dataset in full."""
 
@@ -178,6 +199,8 @@ class PullDatasetPart:
     has_code_effect: bool
     build_scope: str
     """What must be built for the effect of the code."""
+    moved_url: str
+    """What tells the page that its rows are no longer the newest; empty where they stay as they are."""
 
 
 @dataclass(frozen=True)
@@ -214,7 +237,20 @@ class SchemaDiffPart:
     diff: SchemaDiff | None
     shown: list[ColumnDiff]
     same: list[ColumnDiff]
+    state: ComparisonState | None
     reason: str
+    """Why it has no diff: nothing to compare, or what failed."""
+    compared: str
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether its diff comes by itself."""
+        return self.diff is None and self.state in (ComparisonState.QUEUED, ComparisonState.RUNNING)
+
+    @property
+    def is_failed(self) -> bool:
+        """Whether its rows could not be compared, and nothing is known of its schema."""
+        return self.diff is None and self.state == ComparisonState.FAILED
 
     @property
     def changes_caption(self) -> str:
@@ -238,7 +274,19 @@ class SchemaPage:
     choices: list[NamedChoice]
     views: list[SchemaDiffPart]
     unchanged: list[SchemaDiffPart]
+    unseen: UnseenData
+    """Datasets that the reader may not see."""
     missing: list[SchemaDiffPart] = field(default_factory=list)
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether a diff comes by itself."""
+        return any(view.is_moving for view in self.missing)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no dataset that the reader may see."""
+        return not (self.views or self.unchanged or self.missing)
 
 
 CHANGE_WORDS = {
@@ -283,6 +331,7 @@ def read_schema(principal: Principal, repository: str, number: int, *, compared:
         choices=_list_schema_choices(loaded, compared),
         views=[view for view in views if view.diff is not None and view.diff.count],
         unchanged=[view for view in views if view.diff is not None and not view.diff.count],
+        unseen=loaded.unseen,
         missing=[view for view in views if view.diff is None],
     )
 
@@ -300,7 +349,9 @@ def _view_schema(loaded: Loaded, row: PullDataset, compared: str) -> SchemaDiffP
         diff=diff,
         shown=[column for column in columns if column.changes],
         same=[column for column in columns if not column.changes],
-        reason=shown.reason or "Not compared yet.",
+        state=shown.comparison.state if shown.comparison else None,
+        reason=shown.reason or (shown.comparison.error if shown.comparison else "Not compared yet."),
+        compared=shown.name,
     )
 
 
@@ -445,8 +496,7 @@ def _view_dataset(
     query = {"compared": shown.name} if shown.name != _find_first(loaded, row) else {}
     place = _place_rows(loaded, row, shown, query)
     url = _data_url(loaded, row, shown.name)
-    before_branch = pull.source if shown.name == states.SINCE_REVIEW else pull.target
-    after_branch = place.branch
+    before_branch, after_branch = _name_branches(pull, shown.name)
     rows = read_rows(folder, sight, parameters=parameters, place=place) if folder and show == "rows" else None
     is_unmade = row.after_id is None
     review = find_last_review(principal, pull) if pull.state == PullState.OPEN else None
@@ -511,6 +561,7 @@ def _view_dataset(
         has_code_effect=named.find_shown(row, states.CODE_EFFECT).comparison is not None,
         build_scope=states.AFFECTED if row.change == states.AFFECTED else states.MODIFIED,
         talk=place_row_talk(row, {line.n: line.key for line in rows.table.rows} if rows else {}, principal),
+        moved_url=_moved_url(loaded, row, shown),
     )
 
 
@@ -524,6 +575,42 @@ def _read_trend(
     heads = {loaded.pull.target: target, loaded.pull.source: row.after}
     committed = {name: head for name, head in heads.items() if head is not None}
     return read_trend_view(principal, row.dataset, committed, keeps=keeps, parameters=parameters)
+
+
+def _moved_url(loaded: Loaded, row: PullDataset, shown: named.Shown) -> str:
+    if loaded.pull.state != PullState.OPEN or not shown.is_ready:
+        return ""
+    before, after = _name_ends(shown)
+    query = {"fragment": "moved", "dataset": row.path, "compared": shown.name, "before": before, "after": after}
+    return f"{loaded.url}/data?{urlencode(query, safe='/')}"
+
+
+def _name_ends(shown: named.Shown) -> list[str]:
+    return [str(end.pk) if end else "" for end in (shown.before, shown.after)]
+
+
+def read_moved(
+    principal: Principal, repository: str, number: int, *, parameters: Mapping[str, Any]
+) -> MovedRows | None:
+    """Return what is to be compared instead of the two transactions that a page shows; None where it shows the newest."""
+    pull = queries.get_pull(principal, repository, number)
+    row = queries.list_dataset_rows(principal, pull).filter(path=parameters.get("dataset", "")).first()
+    if row is None or pull.state != PullState.OPEN:
+        return None
+    shown = named.find_shown(row, str(parameters.get("compared", "")))
+    branches = _name_branches(pull, shown.name)
+    compared = [str(parameters.get(end, "")) for end in ("before", "after")]
+    ends = zip(branches, compared, _name_ends(shown), strict=True)
+    moves = [NewerRows(branch, new) for branch, old, new in ends if new not in ("", old)]
+    query = {"dataset": row.path, "compared": shown.name}
+    url = f"{reverse('pull-data', args=[repository, number])}?{urlencode(query, safe='/')}"
+    return MovedRows(branches[0], compared[0], branches[1], compared[1], moves, url) if moves else None
+
+
+def _name_branches(pull: PullRequest, compared: str) -> tuple[str, str]:
+    """Return whose rows are before and after in one of the comparisons."""
+    before = pull.source if compared == states.SINCE_REVIEW else pull.target
+    return before, pull.target if compared == states.TARGET_SINCE else pull.source
 
 
 def _read_verdicts(loaded: Loaded, row: PullDataset, principal: Principal) -> Verdicts:
@@ -551,14 +638,13 @@ def _read_verdicts(loaded: Loaded, row: PullDataset, principal: Principal) -> Ve
 def _place_rows(loaded: Loaded, row: PullDataset, shown: named.Shown, query: Mapping[str, str]) -> DiffPlace:
     """Return where the rows of a comparison are shown, by what its address has beside the dataset."""
     pull = loaded.pull
-    is_since = shown.name == states.TARGET_SINCE
     return DiffPlace(
         url=f"{loaded.url}/data",
         keeps={"dataset": row.path, **query},
         csv_url=_export_url("api-pull-rows-csv", row, shown),
         parquet_url=_export_url("api-pull-rows-parquet", row, shown),
         dataset_id=row.dataset_id,
-        branch=pull.target if is_since else pull.source,
+        branch=_name_branches(pull, shown.name)[1],
         marks=Marks(
             lambda numbers: named.find_both(row, shown, numbers),
             _BOTH_NOTES[shown.name].format(source=pull.source, target=pull.target),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
+from django.http import HttpResponse
 from django.views.decorators.http import require_safe
 
 from webapp.accounts.permissions import signed_in
@@ -12,13 +14,15 @@ from webapp.core import pages
 from webapp.pulls.pages import data, lineage
 
 if TYPE_CHECKING:
-    from django.http import HttpRequest, HttpResponse
+    from django.http import HttpRequest
 
 
 @require_safe
 def show_data(request: HttpRequest, repo: str, number: int) -> HttpResponse:
     """Show the row diff of one dataset beside the list of all."""
     principal = signed_in(request)
+    if request.GET.get("fragment") == "moved":
+        return _show_moved(request, data.read_moved(principal, repo, number, parameters=request.GET))
     page = data.read_data(principal, repo, number, parameters=request.GET)
     if page.view is not None:
         note_reading(by=principal, verb="read_rows", object=page.view.path, branch=page.head.source)
@@ -27,6 +31,13 @@ def show_data(request: HttpRequest, repo: str, number: int) -> HttpResponse:
         # The page asked again while the diff ran. Now that it is done, the counts around it change too.
         response["HX-Refresh"] = "true"
     return response
+
+
+def _show_moved(request: HttpRequest, moved: data.MovedRows | None) -> HttpResponse:
+    """Tell an open page that what it shows has moved; 204 while it has not."""
+    if moved is None:
+        return HttpResponse(status=HTTPStatus.NO_CONTENT)
+    return pages.render(request, "pulls/_moved.html", {"moved": moved})
 
 
 @require_safe

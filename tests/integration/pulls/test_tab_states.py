@@ -1,0 +1,101 @@
+"""What each tab of a pull request shows where there is nothing, not yet, no more, or nothing that the reader may see."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.factories import datasets as make_data
+from tests.factories import repositories as make
+from tests.factories.clients import a_client, read_page
+from webapp.accounts.models import User
+from webapp.comparisons.models import Comparison
+from webapp.comparisons.rules.states import ComparisonState
+from webapp.pulls import services
+from webapp.pulls.rules import states
+from webapp.repositories.models import Publication
+from webapp.repositories.rules.states import PublicationState
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from webapp.core.principals import Principal
+    from webapp.pulls.models import PullRequest
+
+pytestmark = [pytest.mark.integration, pytest.mark.django_db]
+PAGE = "/r/shop/pulls/1"
+UNSEEN = "No dataset that you may see is changed"
+
+
+@pytest.fixture
+def ines(home: Path, admin: User) -> Principal:
+    """The author."""
+    return make.a_person("ines")
+
+
+@pytest.fixture
+def pull(ines: Principal, silent_bell: None) -> PullRequest:
+    """A pull request that changes a text alone."""
+    shop = make.a_repository("shop", by=ines)
+    make.a_branch(shop, "feature", by=ines)
+    make.a_commit(shop, {"notes.txt": "two\n"}, branch="feature", by=ines)
+    pull = services.open_pull(repository=shop, title="Change", source="feature", target="master", by=ines)
+    Publication.objects.update_or_create(
+        repository=shop, branch="feature", sha=pull.head_sha, defaults={"status": PublicationState.PUBLISHED}
+    )
+    services.refresh_pull(pull=pull)
+    return pull
+
+
+def test_tabs_without_anything_say_what_there_could_be(pull: PullRequest, ines: Principal) -> None:
+    git = pull.repository.git
+    git.move_branch("master", expected=git.resolve("master"), sha=pull.head_sha)
+    services.refresh_pull(pull=pull)
+    client = a_client(ines)
+    for tab, said in {
+        "": "This branch changes no dataset.",
+        "/commits": "No commit of its own",
+        "/code": "No code is changed",
+        "/schema": "No dataset is changed",
+        "/data": "No dataset is changed",
+        "/lineage": "No dataset is changed",
+        "/builds": "Nothing is built yet",
+        "/checks": "No queries as checks",
+    }.items():
+        assert said in read_page(client, f"{PAGE}{tab}")
+
+
+def test_tabs_say_that_a_comparison_runs_and_why_it_failed_with_the_way_to_try_again(
+    pull: PullRequest, ines: Principal
+) -> None:
+    dataset = make_data.a_dataset("/shop/orders", by=pull.author)
+    transaction = make_data.a_transaction(dataset, pull.author, branch="feature", chain=("master",))
+    make_data.fill(transaction, pull.author)
+    make_data.commit(transaction, pull.author)
+    services.refresh_pull(pull=pull)
+    Comparison.objects.update(schema={})
+    client = a_client(ines)
+    for tab, said in {"/schema": "Queued", "/data": "Waiting to be compared"}.items():
+        page = read_page(client, f"{PAGE}{tab}")
+        assert said in page
+        assert "every " in page.partition('id="page-tabs"')[2]
+
+    Comparison.objects.update(state=ComparisonState.FAILED, error="It held more than 512 MB of memory.")
+    for tab, said in {"/schema": "Failed", "/data": "The rows could not be compared"}.items():
+        page = read_page(client, f"{PAGE}{tab}")
+        for part in (said, "It held more than 512 MB of memory.", "Compare again"):
+            assert part in page
+
+
+def test_tabs_tell_who_may_not_see_the_data_that_there_is_some(pull: PullRequest, ines: Principal) -> None:
+    make.a_repository("vault", by=ines)
+    dataset = make_data.a_dataset("/vault/secret", by=pull.author)
+    pull.datasets.create(path=dataset.path, dataset=dataset, change=states.MODIFIED)
+    reader = a_client(make.a_member(pull.repository, "reader", "olek"))
+    for tab in ("schema", "data", "lineage"):
+        page = read_page(reader, f"{PAGE}/{tab}")
+        assert UNSEEN in page
+        assert "secret" not in page
+        assert UNSEEN not in read_page(a_client(ines), f"{PAGE}/{tab}")
+    assert "Build what is changed" not in read_page(reader, f"{PAGE}/builds")
