@@ -75,6 +75,17 @@ def test_headings_stay_above_the_rows_that_scroll(open_page: Callable[..., Page]
         assert all(page.evaluate(HEADINGS_ON_TOP))
 
 
+def test_a_wide_table_shows_what_differs_and_other_columns_by_their_chips(open_page: Callable[..., Page]) -> None:
+    page = open_page("/r/nyc/pulls/1/data?dataset=/nyc/clean/flights")
+    headings = page.locator("table.rows thead th")
+    few, hidden = headings.count(), page.locator("[id^=rows-quiet]").count()
+    assert hidden > 0
+    press_in_place(page.locator("#rows-quiet-1"), lambda: expect(headings).to_have_count(few + 1))
+    expect(page).to_have_url(re.compile("also="))
+    press_in_place(page.locator("#rows-quiet-1[aria-current]"), lambda: expect(headings).to_have_count(few))
+    press_in_place(page.locator("#rows-columns"), lambda: expect(headings).to_have_count(few + hidden))
+
+
 def test_the_row_of_an_anchor_is_seen(open_page: Callable[..., Page]) -> None:
     page = open_page(f"{DATA}&limit=100#row-60")
     expect(page.locator("#row-60")).to_be_in_viewport()

@@ -549,6 +549,28 @@ def test_a_page_in_two_lines_has_old_values_above_new_ones(folder: Path) -> None
     assert "lines=two" in two.all_url
 
 
+def test_columns_that_do_not_differ_are_hidden_and_come_back_by_name(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = DiffPlace(url="/data", keeps={}, csv_url="", parquet_url="")
+    whole = read_rows(folder, EVERYTHING, parameters={}, place=place)
+    assert (len(whole.table.columns), whole.hidden, whole.quiet_columns) == (7, 0, [])
+    monkeypatch.setattr("webapp.comparisons.pages.rows.MANY_COLUMNS", 6)
+    few = read_rows(folder, EVERYTHING, parameters={}, place=place)
+    assert [column.name for column in few.table.columns] == ["id", "name", "amount", "ratio"]
+    assert (few.only_changed, few.hidden) == (True, 3)
+    assert {choice.text: choice.url for choice in few.quiet_columns}["raw"] == "/data?also=raw"
+    more = read_rows(folder, EVERYTHING, parameters={"also": "raw"}, place=place)
+    assert [column.name for column in more.table.columns] == ["id", "name", "amount", "ratio", "raw"]
+    assert [(choice.text, choice.url, choice.is_current) for choice in more.quiet_columns] == [
+        ("raw", "/data?", True),
+        ("at", "/data?also=raw%2C+at", False),
+        ("big", "/data?also=raw%2C+big", False),
+    ]
+    assert ("also", "raw") in more.hidden_fields
+    assert more.toggle_url == "/data?columns=all"
+
+
 def test_changed_rows_spread_over_the_values_of_a_column(folder: Path) -> None:
     by_day = read_spread(folder, EVERYTHING, by="at")
     assert (by_day.unit, len(by_day.values), by_day.others, by_day.total) == ("day", 50, 0, 50)

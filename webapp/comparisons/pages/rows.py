@@ -15,7 +15,7 @@ from webapp.comparisons.diffs.pictures import list_values
 from webapp.comparisons.pages.blame import blame_url
 from webapp.comparisons.pages.columns import choose_columns
 from webapp.comparisons.pages.progress import count_differing
-from webapp.comparisons.rules.row_keys import write_key
+from webapp.comparisons.rules.row_keys import read_key, write_key
 from webapp.comparisons.rules.value_diffs import DocumentLine, Piece, diff_documents, diff_words, read_document
 from webapp.core.errors import AppError, BadRequest, NotFound
 from webapp.core.numbers import read_count
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 MANY_COLUMNS = 8
 """With more columns than this, only the changed ones are shown at first."""
+MOST_CHIPS = 24
+"""Of columns in one line; the others are found in the table."""
 COLUMNS_PER_PAGE = 50
 """Beside the key; the cells of more make a page of megabytes."""
 FLOAT_DIGITS = 7
@@ -222,6 +224,8 @@ class RowsView:
     """Whether a changed row is drawn as one line or as two; none where no row changed."""
     choices: list[Choice]
     columns: list[Choice]
+    quiet_columns: list[Choice]
+    """Those that do not differ, where only changed ones are shown: each may be shown too."""
     hidden: int
     only_changed: bool
     toggle_url: str
@@ -322,6 +326,8 @@ class _RowsQuery:
     like: str = ""
     alike: str = ""
     lines: str = ONE_LINE
+    also: tuple[str, ...] = ()
+    """Columns that are shown although they do not differ."""
 
     @classmethod
     def parse(cls, parameters: Mapping[str, Any]) -> _RowsQuery:
@@ -339,6 +345,7 @@ class _RowsQuery:
             like=str(parameters.get("like", "")),
             alike=str(parameters.get("alike", "")),
             lines=TWO_LINES if parameters.get("lines") == TWO_LINES else ONE_LINE,
+            also=tuple(name for name in read_key(str(parameters.get("also", ""))) or () if name),
         )
 
     @property
@@ -386,9 +393,12 @@ class _RowsBuilder:
             lines_choices=self._lines_choices(),
             choices=self._choices(),
             columns=self._column_choices(),
+            quiet_columns=self._quiet_choices(),
             hidden=len(page.columns) - len(fitting),
             only_changed=self._only_changed,
-            toggle_url=self._url(columns="all" if self._only_changed else "changed", columns_page="", **self._here),
+            toggle_url=self._url(
+                columns="all" if self._only_changed else "changed", columns_page="", also="", **self._here
+            ),
             **self._describe_columns(fitting, place),
             sizes=[Size(value, self._url(limit=value), current=value == query.limit) for value in stored.LIMITS],
             previous_url=self._url(cursor=page.previous) if page.previous else "",
@@ -463,10 +473,18 @@ class _RowsBuilder:
 
     def _list_columns(self) -> list[DiffColumn]:
         """List the columns that the reader asked for, those of the key first."""
-        columns = [column for column in self.page.columns if not self._only_changed or self._is_telling(column)]
-        # Where only the key is left, the rows themselves are the news: then every column tells something.
-        columns = columns if len(columns) > len(self.page.key) else list(self.page.columns)
+        hidden = {column.name for column in self._quiet} - set(self.query.also)
+        columns = [column for column in self.page.columns if column.name not in hidden]
         return sorted(columns, key=lambda column: not column.is_key)
+
+    @cached_property
+    def _quiet(self) -> list[DiffColumn]:
+        """The columns that are not shown unless somebody asks for them."""
+        if not self._only_changed:
+            return []
+        quiet = [column for column in self.page.columns if not self._is_telling(column)]
+        # Where only the key is left, the rows themselves are the news: then every column tells something.
+        return quiet if len(self.page.columns) - len(quiet) > len(self.page.key) else []
 
     def _choose_columns(self, columns: list[DiffColumn]) -> slice:
         """Choose which of these columns are drawn beside the key: a page of them."""
@@ -505,6 +523,7 @@ class _RowsBuilder:
             "like": query.like,
             "alike": query.alike,
             "lines": query.lines,
+            "also": write_key(query.also),
             **changes,
         }
         parameters = {name: value for name, value in values.items() if value not in ("", None)}
@@ -520,6 +539,7 @@ class _RowsBuilder:
             ("like", query.like),
             ("alike", query.alike),
             ("lines", query.lines),
+            ("also", write_key(query.also)),
         ]
         return [(name, value) for name, value in values if value]
 
@@ -566,7 +586,16 @@ class _RowsBuilder:
             )
             for column in sorted(changed, key=lambda column: -(column.changed or 0))
         ]
-        return choices[:24]
+        return choices[:MOST_CHIPS]
+
+    def _quiet_choices(self) -> list[Choice]:
+        also = self.query.also
+        choices = []
+        for column in self._quiet:
+            is_shown = column.name in also
+            names = [name for name in also if name != column.name] if is_shown else [*also, column.name]
+            choices.append(Choice(column.name, self._url(also=write_key(names), **self._here), None, is_shown))
+        return sorted(choices, key=lambda choice: not choice.is_current)[:MOST_CHIPS]
 
     def _line(self, row: stored.Row, shown: list[DiffColumn], mark: str) -> DiffRow:
         css, sign, word = SIGNS[row.change]
