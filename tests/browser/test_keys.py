@@ -12,6 +12,8 @@ from playwright.sync_api import expect
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
+    from tests.factories.installation import Installation
+
 pytestmark = pytest.mark.browser
 
 PULL = "/r/nyc/pulls/1"
@@ -54,6 +56,22 @@ def test_j_and_k_walk_the_rows_after_a_click_too(open_page: Callable[..., Page])
     expect(rows.nth(4)).to_be_focused()
     page.keyboard.press("k")
     expect(rows.nth(3)).to_be_focused()
+
+
+def test_n_and_p_walk_the_threads_after_a_click_too(open_page: Callable[..., Page], installation: Installation) -> None:
+    token = installation.make_token("olek")
+    for number in range(2):
+        body = {"body": f"Question {number}"}
+        installation.post("/repositories/nyc/pulls/1/comments", body, token=token)
+    page = open_page(PULL)
+    threads = page.locator("[data-thread]")
+    page.keyboard.press("n")
+    expect(threads.first).to_be_focused()
+    threads.nth(1).locator("header").first.click()
+    page.keyboard.press("n")
+    expect(threads.nth(2)).to_be_focused()
+    page.keyboard.press("p")
+    expect(threads.nth(1)).to_be_focused()
 
 
 def test_files_are_walked_and_ticked_by_keys(open_page: Callable[..., Page]) -> None:
