@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, ConsoleMessage
 
 SignIn = Callable[[str], Page]
+CookiesOf = Callable[[Installation, str], Any]
 QUIET = ("gpu", "quic", "background-networking", "component-update", "sync")
 STOPPED = ("htmx:sendAbort,", "htmx:afterRequest,")
 """What htmx writes of a request that somebody stops; one that fails has more than these."""
@@ -57,15 +58,13 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
         yield running
 
 
-@pytest.fixture(scope="package")
-def cookies_of(
-    browser: Browser, browser_context_args: dict[str, Any], installation: Installation
-) -> Callable[[str], Any]:
-    """Return the cookies of a person, signed in once through the page."""
-    known: dict[str, Any] = {}
+@pytest.fixture(scope="session")
+def cookies_of(browser: Browser, browser_context_args: dict[str, Any]) -> CookiesOf:
+    """Return the cookies of a person at an installation, signed in there once through the page."""
+    known: dict[tuple[str, str], Any] = {}
 
-    def find(username: str) -> Any:
-        if username not in known:
+    def find(installation: Installation, username: str) -> Any:
+        if (installation.url, username) not in known:
             context = browser.new_context(**browser_context_args)
             page = context.new_page()
             page.goto(f"{installation.url}/login")
@@ -75,16 +74,16 @@ def cookies_of(
             page.get_by_label("Password").fill(installation.password_of(username))
             page.get_by_role("button", name="Sign in").click()
             page.wait_for_url(lambda url: "/login" not in url)
-            known[username] = context.storage_state()
+            known[installation.url, username] = context.storage_state()
             context.close()
-        return known[username]
+        return known[installation.url, username]
 
     return find
 
 
 @pytest.fixture
 def open_page(
-    browser: Browser, browser_context_args: dict[str, Any], installation: Installation, cookies_of: Callable[[str], Any]
+    browser: Browser, browser_context_args: dict[str, Any], installation: Installation, cookies_of: CookiesOf
 ) -> Iterator[Callable[..., Page]]:
     """Open an address as a person; at the end of the test nothing may have gone wrong in any opened page."""
     contexts: list[BrowserContext] = []
@@ -102,7 +101,7 @@ def open_page(
             **{
                 **browser_context_args,
                 "base_url": installation.url,
-                "storage_state": cookies_of(who) if who else None,
+                "storage_state": cookies_of(installation, who) if who else None,
                 **more,
             }
         )

@@ -10,10 +10,11 @@ import requests
 from playwright.sync_api import expect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from playwright.sync_api import Browser, Page
 
+    from tests.browser.conftest import CookiesOf
     from tests.factories.installation import Installation
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
@@ -22,11 +23,11 @@ BRANCH = "editing/together"
 
 @pytest.fixture
 def page(
-    browser: Browser, browser_context_args: dict[str, Any], installation: Installation, cookies_of: Callable[[str], Any]
+    browser: Browser, browser_context_args: dict[str, Any], installation: Installation, cookies_of: CookiesOf
 ) -> Iterator[Page]:
     """Return a page of Ines'. Chromium reports the refusal that this test is about as a console error, so none is read."""
     context = browser.new_context(
-        **{**browser_context_args, "base_url": installation.url, "storage_state": cookies_of("ines")}
+        **{**browser_context_args, "base_url": installation.url, "storage_state": cookies_of(installation, "ines")}
     )
     yield context.new_page()
     context.close()
