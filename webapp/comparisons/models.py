@@ -6,13 +6,12 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from django.db import models
-from django.db.models.functions import Now
 
 from webapp.comparisons.rules import states
 from webapp.comparisons.rules.states import ComparisonState
-from webapp.core import clock
 from webapp.core.moves import StateField
 from webapp.dispatch.leases import Leases
+from webapp.dispatch.models import AskedWork
 
 if TYPE_CHECKING:
     from django_stubs_ext.db.models import TypedModelMeta
@@ -28,7 +27,7 @@ class ComparisonRows(Leases["Comparison"]):
     runs = ComparisonState.RUNNING
 
 
-class Comparison(models.Model):
+class Comparison(AskedWork):
     """A stored answer about a dataset's history: immutable once READY, shared by all pages that ask for it.
 
     Mostly the row diff between two transactions; also a changelog of a range, or who changed one row.
@@ -46,19 +45,6 @@ class Comparison(models.Model):
     progress = models.JSONField(default=dict)
     summary = models.JSONField(default=dict)
     schema = models.JSONField(default=dict)
-    error = models.TextField(blank=True)
-    code = models.CharField(max_length=30, blank=True)
-    """Why it failed, for programs."""
-    attempt = models.PositiveIntegerField(default=0)
-    """Fences: what an earlier attempt still does has no effect."""
-    lost = models.PositiveIntegerField(default=0, db_default=0)
-    """How often the worker or a part died under it since it was last asked for."""
-    lease_until = models.DateTimeField(null=True)
-    created_at = models.DateTimeField(default=clock.now)
-    rung_at = models.DateTimeField(default=clock.now, db_default=Now())
-    """When a worker was last rung for it."""
-    started_at = models.DateTimeField(null=True)
-    finished_at = models.DateTimeField(null=True)
 
     objects = ComparisonRows.as_manager()
 

@@ -2,6 +2,7 @@
 
 Modules:
     leases: rows of work that one worker at a time has.
+    models: the columns of work that is asked for, done in the sandbox and kept for a time.
     failures: what an attempt meets that nobody foresaw, said by name.
     sweeps: what must be repeated for ever.
     processes: processes in the sandbox, and how they ended.

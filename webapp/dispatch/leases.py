@@ -20,13 +20,17 @@ from webapp.core.errors import TooManyRequests
 from webapp.core.moves import Moves, Row_co
 from webapp.dispatch.stamps import Stamp
 from webapp.runtime import doorbell
+from webapp.runtime.folders import remove_folder
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from webapp.core.states import State
 
 Row = TypeVar("Row", bound=models.Model)
 RING_AGAIN = timedelta(seconds=10)
 """What has waited for so long is rung for again."""
+PRUNED_AT_ONCE = 100
 MAX_LOST = 1
 """So many times work whose worker, job runner or Spark server died under it is tried once more."""
 
@@ -135,6 +139,15 @@ class Leases(Moves[Row_co], Generic[Row_co]):
     def renew(self, **values: Any) -> bool:
         """Prolong the lease; return whether there still is one."""
         return bool(self.update(**{self.until: clock.now() + self.lease, **values}))
+
+    def prune(self, find_folder: Callable[[Row_co], Path]) -> int:
+        """Remove the first of them, each with the folder of what came of it; return how many."""
+        chosen = list(self[:PRUNED_AT_ONCE])
+        for row in chosen:
+            folder = find_folder(row)
+            row.delete()
+            remove_folder(folder)
+        return len(chosen)
 
     def lost(self) -> Self:
         """Return those whose worker has not renewed its lease: it is dead, or so slow that its result may not count."""

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, ClassVar
 from django.conf import settings
 from django.db import models
 
-from webapp.core import clock
 from webapp.core.moves import StateField
 from webapp.dispatch.leases import Leases
+from webapp.dispatch.models import AskedWork
 from webapp.previews.rules.states import PreviewState
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class PreviewRows(Leases["CodePreview"]):
     runs = PreviewState.RUNNING
 
 
-class CodePreview(models.Model):
+class CodePreview(AskedWork):
     """One run of the transforms of a file that is not committed, over the first rows of what they read."""
 
     repository = models.ForeignKey(
@@ -52,19 +52,6 @@ class CodePreview(models.Model):
     step = models.CharField(max_length=100, blank=True)
     summary = models.JSONField(default=dict)
     """`outputs`, `skipped` and `problems`."""
-    error = models.TextField(blank=True)
-    code = models.CharField(max_length=30, blank=True)
-    """Why it failed, for programs."""
-    attempt = models.PositiveIntegerField(default=0)
-    """Fences: what an earlier attempt still does has no effect."""
-    lost = models.PositiveIntegerField(default=0)
-    """How often the worker or a part died under it."""
-    lease_until = models.DateTimeField(null=True)
-    created_at = models.DateTimeField(default=clock.now)
-    rung_at = models.DateTimeField(default=clock.now)
-    """When a worker was last rung for it."""
-    started_at = models.DateTimeField(null=True)
-    finished_at = models.DateTimeField(null=True)
 
     objects = PreviewRows.as_manager()
 

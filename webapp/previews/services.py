@@ -602,12 +602,7 @@ def _write_view(place: Path, metadata: Mapping[str, Any]) -> str:
 def prune_previews() -> int:
     """Remove previews with what came of them once they are old, and folders that no preview has any more."""
     old = CodePreview.objects.filter(created_at__lt=clock.cautious_now() - KEPT, state__in=PreviewState.ends())
-    count = 0
-    for preview in old.order_by("created_at")[:100]:
-        folder = queries.result_folder(preview)
-        preview.delete()
-        remove_folder(folder)
-        count += 1
+    count = old.order_by("created_at").prune(queries.result_folder)
     present = {str(number) for number in CodePreview.objects.values_list("pk", flat=True)}
     for folder in queries.previews_folder().glob("*"):
         if folder.name not in present:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, ClassVar
 from django.conf import settings
 from django.db import models
 
-from webapp.core import clock
 from webapp.core.moves import StateField
 from webapp.dispatch.leases import Leases
+from webapp.dispatch.models import AskedWork
 from webapp.sql.rules.states import QueryState
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class QueryRows(Leases["Query"]):
     runs = QueryState.RUNNING
 
 
-class Query(models.Model):
+class Query(AskedWork):
     """One run of a text of SQL over the tables that it named, each at the transaction that was newest when it was started."""
 
     repository = models.ForeignKey(
@@ -52,19 +52,6 @@ class Query(models.Model):
     state = StateField(max_length=10, default=QueryState.QUEUED)
     summary = models.JSONField(default=dict)
     """Of a result: `columns`, `rows`, `bytes`, `is_cut`, `rows_read`, `seconds`; with a base, `base` and `difference`."""
-    error = models.TextField(blank=True)
-    code = models.CharField(max_length=30, blank=True)
-    """Why it failed, for programs."""
-    attempt = models.PositiveIntegerField(default=0)
-    """Fences: what an earlier attempt still does has no effect."""
-    lost = models.PositiveIntegerField(default=0)
-    """How often the worker or a part died under it."""
-    lease_until = models.DateTimeField(null=True)
-    created_at = models.DateTimeField(default=clock.now)
-    rung_at = models.DateTimeField(default=clock.now)
-    """When a worker was last rung for it."""
-    started_at = models.DateTimeField(null=True)
-    finished_at = models.DateTimeField(null=True)
 
     objects = QueryRows.as_manager()
 

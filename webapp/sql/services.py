@@ -363,13 +363,7 @@ def prune_queries() -> int:
     old = Query.objects.filter(created_at__lt=clock.cautious_now() - KEPT, state__in=QueryState.ends())
     for keep in _keepers:
         old = old.exclude(pk__in=keep())
-    count = 0
-    for query in old.order_by("created_at")[:100]:
-        folder = queries.result_folder(query)
-        query.delete()
-        remove_folder(folder)
-        count += 1
-    return count
+    return old.order_by("created_at").prune(queries.result_folder)
 
 
 def register_keeper(keep: Callable[[], QuerySet[Any, Any]]) -> None:

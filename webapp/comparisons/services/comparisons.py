@@ -287,13 +287,7 @@ def prune_comparisons(*, older_than: timedelta = timedelta(days=30)) -> int:
     unused = Comparison.objects.filter(finished_at__lt=clock.cautious_now() - older_than)
     for keep in _keepers:
         unused = unused.filter(~Q(pk__in=keep()))
-    count = 0
-    for comparison in unused[:100]:
-        folder = artifact_folder(comparison)
-        comparison.delete()
-        remove_folder(folder)
-        count += 1
-    return count
+    return unused.order_by("finished_at").prune(artifact_folder)
 
 
 def register_keeper(keep: Callable[[], QuerySet[Any, Any]]) -> None:
