@@ -14,8 +14,8 @@ from webapp.comparisons.pages.rows import ColumnHead, DiffTable
 from webapp.core.errors import AppError
 from webapp.core.numbered import NumberedPage
 from webapp.previews import queries
-from webapp.repositories import pages as repository_pages
 from webapp.repositories import queries as repositories
+from webapp.repositories.pages.editor import edit_page
 from webapp.repositories.services import FileDraft
 from webapp.sql.pages import ResultColumn, draw_row, list_columns
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from webapp.dispatch.log_lines import LogLine
     from webapp.previews.models import CodePreview
     from webapp.repositories.models import Repository
-    from webapp.repositories.pages import EditPage
+    from webapp.repositories.pages.editor import EditPage
 
 PAGE_SIZE = 25
 
@@ -133,7 +133,7 @@ def read_editor(principal: Principal, preview: CodePreview) -> EditPage:
     draft = find_open(preview)
     is_there = bool(draft.path) and repositories.find_kind(preview.repository, preview.head, draft.path) == "file"
     mode, path = ("edit", draft.path) if is_there else ("new", draft.target.rpartition("/")[0])
-    return repository_pages.edit_page(principal, preview.repository, preview.branch, path, mode=mode, head=preview.head)
+    return edit_page(principal, preview.repository, preview.branch, path, mode=mode, head=preview.head)
 
 
 def find_open(preview: CodePreview) -> FileDraft:

@@ -15,9 +15,10 @@ from webapp.core.errors import AppError
 from webapp.core.numbers import read_count
 from webapp.previews import pages as preview_pages
 from webapp.previews import queries, services
-from webapp.repositories import pages as repository_pages
 from webapp.repositories import queries as repositories
 from webapp.repositories.forms import EditForm
+from webapp.repositories.pages.editor import edit_page, find_editor_url
+from webapp.repositories.pages.frame import split_ref
 from webapp.repositories.services import is_changed
 from webapp.repositories.views.common import read_drafts, read_open
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from django.http import HttpRequest, HttpResponse
 
-    from webapp.repositories.pages import EditPage
+    from webapp.repositories.pages.editor import EditPage
     from webapp.repositories.services import FileDraft
 
 TEMPLATE, FRAGMENT = "previews/preview.html", "previews/_preview.html"
@@ -40,7 +41,7 @@ def start_preview(request: HttpRequest, repo: str, rest: str) -> HttpResponse:
     """Run what is typed in the editor, without committing it."""
     principal = signed_in(request)
     repository = repositories.get_repository(principal, repo)
-    ref, path = repository_pages.split_ref(repository, rest)
+    ref, path = split_ref(repository, rest)
     form = EditForm(request.POST)
     left, others = read_open(form), read_drafts(form)
     typed = {name: str(form.data.get(name, "")).replace("\0", "") for name in ("head", *COMMIT_FIELDS)}
@@ -60,7 +61,7 @@ def start_preview(request: HttpRequest, repo: str, rest: str) -> HttpResponse:
         if pages.wants_fragment(request) or error.status in {HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN}:
             raise
         mode = "edit" if left.path else "new"
-        page = repository_pages.edit_page(principal, repository, ref, path, mode=mode)
+        page = edit_page(principal, repository, ref, path, mode=mode)
         shown = EditForm(initial={name: form.data.get(name, "") for name in form.fields})
         return _show(request, page, shown, others, refusal=error.detail, status=error.status)
     return redirect("preview", repo, preview.pk)
@@ -110,6 +111,6 @@ def _show(
 ) -> HttpResponse:
     context: dict[str, Any] = {field.name: getattr(page, field.name) for field in dataclasses.fields(page)}
     context |= {"page": page, "repo_bar": page.frame.repo_bar, "nav": page.frame.nav}
-    beside = [(draft, repository_pages.find_editor_url(page.frame, draft)) for draft in others]
+    beside = [(draft, find_editor_url(page.frame, draft)) for draft in others]
     context |= {"form": form, "moved": (), "drafts": beside, "changes": None, "part": part, "refusal": refusal}
     return pages.render(request, TEMPLATE, context, status=status)

@@ -14,7 +14,7 @@ from webapp.core import pages
 from webapp.core.errors import AppError
 from webapp.core.numbers import read_count
 from webapp.repositories import queries as repositories
-from webapp.repositories.pages import ref_url
+from webapp.repositories.pages.frame import ref_url
 from webapp.sql import pages as sql_pages
 from webapp.sql import queries, services
 from webapp.sql.forms import CheckForm, QueryForm

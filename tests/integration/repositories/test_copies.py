@@ -166,6 +166,10 @@ def test_code_of_another_repository_in_its_place_is_not_shown(
     for address in ("/r/nyc", "/r/nyc/blob/master/secret.py", "/api/v1/repositories/nyc/contents/secret.py?ref=master"):
         answer = client.get(address)
         assert (answer.status_code, b"canary" in answer.content) == (503, False), address
+    listed = client.get("/repositories")
+    assert listed.status_code == 200, "one that is damaged hides no other"
+    assert b"Git copy unreadable" in listed.content
+    assert b"1</b>" in listed.content, "the other one's branch"
     shutil.rmtree(repository.path)
     aside.rename(repository.path)
     assert "pipeline.toml" in queries.list_files(repository, "master")

@@ -16,7 +16,7 @@ from webapp.accounts.models import User
 from webapp.git.repository import GitRepository
 from webapp.repositories import queries
 from webapp.repositories.models import Commit, Publication
-from webapp.repositories.pages import repositories_page
+from webapp.repositories.pages.repositories import repositories_page
 from webapp.repositories.queries import history
 from webapp.repositories.services import announcements
 

@@ -10,7 +10,7 @@ from webapp.pulls.queries import checked
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.rules import states
 from webapp.pulls.rules.checks import CheckResult, judge_query
-from webapp.repositories.pages import ref_url
+from webapp.repositories.pages.frame import ref_url
 from webapp.repositories.rules.checks import WAITING
 from webapp.sql.pages import DifferencePart, read_difference
 from webapp.sql.rules.states import QueryState

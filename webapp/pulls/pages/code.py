@@ -22,7 +22,7 @@ from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.looked import find_moved_review, list_changes_since
 from webapp.pulls.queries.remarks import FileTalk, Viewing, content_of_file, list_file_talk, read_viewed
 from webapp.repositories import queries as repositories
-from webapp.repositories.pages import ref_url
+from webapp.repositories.pages.frame import ref_url
 
 if TYPE_CHECKING:
     from datetime import datetime

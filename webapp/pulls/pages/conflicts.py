@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from webapp.core.errors import Conflict
 from webapp.pulls.pages.head import PullHead, frame, load, read_head
 from webapp.pulls.queries.conflicts import read_conflicts
-from webapp.repositories.pages import find_language
+from webapp.repositories.pages.text import find_language
 
 if TYPE_CHECKING:
     from webapp.core.principals import Principal

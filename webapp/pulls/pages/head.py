@@ -20,7 +20,7 @@ from webapp.pulls.queries.reverts import find_revert
 from webapp.pulls.queries.unseen import UnseenData, count_unseen
 from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.states import PullState
-from webapp.repositories.pages import ref_url
+from webapp.repositories.pages.frame import ref_url
 from webapp.repositories.permissions import can_move_branch
 
 if TYPE_CHECKING:

@@ -15,9 +15,11 @@ from django.views.decorators.http import require_safe
 from webapp.accounts.permissions import signed_in
 from webapp.core.errors import Conflict, InvalidInput, NotFound
 from webapp.core.numbers import read_count
-from webapp.repositories import pages as repository_pages
 from webapp.repositories import queries, services
 from webapp.repositories.forms import EditForm
+from webapp.repositories.pages.editor import diff_drafts, edit_page, find_editor_url, suggest_message
+from webapp.repositories.pages.files import blob_page, find_page, tree_page
+from webapp.repositories.pages.frame import ref_url, split_ref
 from webapp.repositories.views.common import add_refusal, read_drafts, read_open, show
 
 if TYPE_CHECKING:
@@ -28,14 +30,14 @@ if TYPE_CHECKING:
     from webapp.core.errors import AppError
     from webapp.git.diff import FileDiff
     from webapp.repositories.models import Repository
-    from webapp.repositories.pages import EditPage
+    from webapp.repositories.pages.editor import EditPage
 
 
 @require_safe
 def repository(request: HttpRequest, repo: str) -> HttpResponse:
     """Show the files of the default branch, the README and what goes on beside them."""
     principal = signed_in(request)
-    page = repository_pages.tree_page(principal, queries.get_repository(principal, repo))
+    page = tree_page(principal, queries.get_repository(principal, repo))
     return show(request, "repositories/tree.html", page)
 
 
@@ -44,10 +46,10 @@ def tree(request: HttpRequest, repo: str, rest: str) -> HttpResponse:
     """Show a folder at a ref."""
     principal = signed_in(request)
     repository = queries.get_repository(principal, repo)
-    ref, path = repository_pages.split_ref(repository, rest)
+    ref, path = split_ref(repository, rest)
     if queries.find_kind(repository, queries.get_commit(repository, ref).sha, path) == "file":
-        return redirect(repository_pages.ref_url(repository, "blob", ref, path))
-    return show(request, "repositories/tree.html", repository_pages.tree_page(principal, repository, ref, path))
+        return redirect(ref_url(repository, "blob", ref, path))
+    return show(request, "repositories/tree.html", tree_page(principal, repository, ref, path))
 
 
 @require_safe
@@ -55,11 +57,11 @@ def blob(request: HttpRequest, repo: str, rest: str) -> HttpResponse:
     """Show a file at a ref."""
     principal = signed_in(request)
     repository = queries.get_repository(principal, repo)
-    ref, path = repository_pages.split_ref(repository, rest)
+    ref, path = split_ref(repository, rest)
     whole = request.GET.get("lines") == "all"
     if queries.find_kind(repository, queries.get_commit(repository, ref).sha, path) == "folder":
-        return redirect(repository_pages.ref_url(repository, "tree", ref, path))
-    context = repository_pages.blob_page(principal, repository, ref, path, whole=whole)
+        return redirect(ref_url(repository, "tree", ref, path))
+    context = blob_page(principal, repository, ref, path, whole=whole)
     return show(request, "repositories/blob.html", context)
 
 
@@ -67,7 +69,7 @@ def blob(request: HttpRequest, repo: str, rest: str) -> HttpResponse:
 def raw(request: HttpRequest, repo: str, rest: str) -> HttpResponse:
     """Hand a file out as it is, never to be run or shown as a page of ours."""
     repository = queries.get_repository(signed_in(request), repo)
-    ref, path = repository_pages.split_ref(repository, rest)
+    ref, path = split_ref(repository, rest)
     file = queries.read_blob(repository, ref, path)
     kind = "application/octet-stream" if file.is_binary else "text/plain; charset=utf-8"
     response = HttpResponse(file.content, content_type=kind)
@@ -82,9 +84,9 @@ def find(request: HttpRequest, repo: str, rest: str) -> HttpResponse:
     """List files of a ref to jump to one."""
     principal = signed_in(request)
     repository = queries.get_repository(principal, repo)
-    ref, _ = repository_pages.split_ref(repository, rest)
+    ref, _ = split_ref(repository, rest)
     number = read_count(request.GET.get("page", "")) or 1
-    page = repository_pages.find_page(principal, repository, ref, q=request.GET.get("q", "").strip(), page=number)
+    page = find_page(principal, repository, ref, q=request.GET.get("q", "").strip(), page=number)
     return show(request, "repositories/find.html", page)
 
 
@@ -106,9 +108,9 @@ def delete(request: HttpRequest, repo: str, rest: str) -> HttpResponse:
 def _editor(request: HttpRequest, repo: str, rest: str, *, mode: services.Mode) -> HttpResponse:
     principal = signed_in(request)
     repository = queries.get_repository(principal, repo)
-    ref, path = repository_pages.split_ref(repository, rest)
+    ref, path = split_ref(repository, rest)
     if request.method != "POST":
-        page = repository_pages.edit_page(principal, repository, ref, path, mode=mode)
+        page = edit_page(principal, repository, ref, path, mode=mode)
         return _show(request, page, EditForm(initial=_initial(page)))
     place = _OpenFile(repository, ref, path, mode)
     form = EditForm(request.POST)
@@ -120,7 +122,7 @@ def _editor(request: HttpRequest, repo: str, rest: str, *, mode: services.Mode) 
         return _show_again(request, place, _unchecked(form), others, status=HTTPStatus.OK)
     if request.POST.get("act") == "preview":
         head, written = form.data.get("head", ""), (read_open(form), *drafts)
-        changes = repository_pages.diff_drafts(repository, head, written)
+        changes = diff_drafts(repository, head, written)
         return _show_again(request, place, _unchecked(form), drafts, status=HTTPStatus.OK, changes=changes)
     if not form.is_valid():
         return _show_again(request, place, form, drafts, status=InvalidInput.status)
@@ -146,8 +148,8 @@ def _save(request: HttpRequest, place: _OpenFile, form: EditForm, drafts: list[s
             if drafts:
                 return redirect("repository-commit", repository.name, commit.sha)
             if place.mode == "delete":
-                return redirect(repository_pages.ref_url(repository, "tree", branch, path.rpartition("/")[0]))
-            return redirect(repository_pages.ref_url(repository, "blob", branch, edit.saved_path))
+                return redirect(ref_url(repository, "tree", branch, path.rpartition("/")[0]))
+            return redirect(ref_url(repository, "blob", branch, edit.saved_path))
         case services.Moved(head, files):
             newest = _start_from(request, head)
             return _show_again(request, place, newest, drafts, moved=files, status=Conflict.status)
@@ -190,9 +192,7 @@ def _open(request: HttpRequest, place: _OpenFile, form: EditForm, drafts: list[s
     draft = next((draft for draft in carried if draft.key == key), None)
     carried = [draft for draft in carried if draft.key != key]
     try:
-        page = repository_pages.edit_page(
-            signed_in(request), place.repository, place.ref, place.path, mode=place.mode, head=head
-        )
+        page = edit_page(signed_in(request), place.repository, place.ref, place.path, mode=place.mode, head=head)
     except NotFound as error:
         form.is_valid()
         form.add_error(None, error.detail)
@@ -201,7 +201,7 @@ def _open(request: HttpRequest, place: _OpenFile, form: EditForm, drafts: list[s
     commit = {name: form.data.get(name, "") for name in ("details", "target", "branch", "head")}
     opened = {"path": draft.target, "content": draft.text} if draft else {}
     message = form.data.get("message", "")
-    if message in ("", repository_pages.suggest_message(left.path), _suggest_message(drafts)):
+    if message in ("", suggest_message(left.path), _suggest_message(drafts)):
         message = _suggest_message(carried) if carried else ""
     initial = {**_initial(page), **commit, **opened, "message": message}
     return _show(request, page, EditForm(initial=initial), drafts=carried)
@@ -248,7 +248,7 @@ def _show_again(
     repository, mode = place.repository, place.mode
     if mode == "edit" and queries.find_kind(repository, queries.get_head(repository, place.ref), place.path) != "file":
         mode = "new"
-    page = repository_pages.edit_page(signed_in(request), repository, place.ref, place.path, mode=mode)
+    page = edit_page(signed_in(request), repository, place.ref, place.path, mode=mode)
     return _show(request, page, form, drafts=drafts, moved=moved, changes=changes, status=status)
 
 
@@ -262,7 +262,7 @@ def _show(
     changes: list[FileDiff] | None = None,
     status: int = HTTPStatus.OK,
 ) -> HttpResponse:
-    beside = [(draft, repository_pages.find_editor_url(page.frame, draft)) for draft in drafts]
+    beside = [(draft, find_editor_url(page.frame, draft)) for draft in drafts]
     return show(
         request,
         "repositories/edit.html",

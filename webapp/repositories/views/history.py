@@ -14,9 +14,11 @@ from webapp.accounts.permissions import signed_in
 from webapp.core import pages
 from webapp.core.choices import choose
 from webapp.core.errors import AppError, InvalidInput, NotFound
-from webapp.repositories import pages as repository_pages
 from webapp.repositories import queries, services
 from webapp.repositories.forms import BranchForm, DeleteBranchForm
+from webapp.repositories.pages.branches import branches_page
+from webapp.repositories.pages.frame import options_part, ref_url, split_ref
+from webapp.repositories.pages.history import DiffChoice, commit_page, commits_page, compare_page
 from webapp.repositories.views.common import add_refusal, show
 
 if TYPE_CHECKING:
@@ -33,8 +35,8 @@ def commits(request: HttpRequest, repo: str, rest: str = "") -> HttpResponse:
     """Show the history of a ref, or of one path."""
     principal = signed_in(request)
     repository = queries.get_repository(principal, repo)
-    ref, _ = repository_pages.split_ref(repository, rest or repository.default_branch)
-    page = repository_pages.commits_page(
+    ref, _ = split_ref(repository, rest or repository.default_branch)
+    page = commits_page(
         principal,
         repository,
         ref,
@@ -47,8 +49,8 @@ def commits(request: HttpRequest, repo: str, rest: str = "") -> HttpResponse:
 CONTEXTS = {"3": 3, "25": 25, "all": 100_000}
 
 
-def _diff_choice(request: HttpRequest) -> repository_pages.DiffChoice:
-    return repository_pages.DiffChoice(
+def _diff_choice(request: HttpRequest) -> DiffChoice:
+    return DiffChoice(
         split=request.GET.get("view") == "split",
         ignore_whitespace=request.GET.get("w") == "1",
         context=CONTEXTS.get(request.GET.get("around", ""), 3),
@@ -69,7 +71,7 @@ def commit(request: HttpRequest, repo: str, sha: str) -> HttpResponse:
         return _publishing(request, repo, sha, template=PUBLISHING[request.GET["fragment"]])
     principal = signed_in(request)
     repository = queries.get_repository(principal, repo)
-    page = repository_pages.commit_page(principal, repository, sha, _diff_choice(request))
+    page = commit_page(principal, repository, sha, _diff_choice(request))
     fragment = "publications" if request.GET.get("fragment") == "publications" else None
     response = show(request, "repositories/commit.html", page, fragment=fragment)
     if fragment and not page.pending:
@@ -91,7 +93,7 @@ def _publishing(request: HttpRequest, repo: str, sha: str, *, template: str) -> 
 def compare(request: HttpRequest, repo: str) -> HttpResponse:
     """Show what one ref has that another has not."""
     principal = signed_in(request)
-    page = repository_pages.compare_page(
+    page = compare_page(
         principal,
         queries.get_repository(principal, repo),
         _diff_choice(request),
@@ -122,12 +124,8 @@ def branches(request: HttpRequest, repo: str) -> HttpResponse:
                 messages.success(request, f"Branch {fields['name']} is made. Nothing was copied.")
                 edits = fields["open_editor"] and fields["path"]
                 view = "edit" if edits else "tree"
-                return redirect(
-                    repository_pages.ref_url(repository, view, fields["name"], fields["path"] if edits else "")
-                )
-    page = repository_pages.branches_page(
-        principal, repository, q=request.GET.get("q", "").strip(), page=_page_number(request)
-    )
+                return redirect(ref_url(repository, view, fields["name"], fields["path"] if edits else ""))
+    page = branches_page(principal, repository, q=request.GET.get("q", "").strip(), page=_page_number(request))
     return show(request, "repositories/branches.html", page, status=status, form=form)
 
 
@@ -143,7 +141,7 @@ def list_options(request: HttpRequest, repo: str) -> HttpResponse:
     if view not in PICKER_VIEWS:
         message = f"No picker of branches leads to {view!r}."
         raise NotFound(message)
-    part = repository_pages.options_part(repository, view=view, q=q)
+    part = options_part(repository, view=view, q=q)
     return pages.render(request, "components/branch_options.html", part)
 
 

@@ -12,9 +12,9 @@ from webapp.accounts.permissions import signed_in
 from webapp.core import pages
 from webapp.core.errors import AppError, InvalidInput
 from webapp.core.numbers import read_count
-from webapp.repositories import pages as repository_pages
 from webapp.repositories import queries, services
 from webapp.repositories.forms import DescriptionForm, MemberForm, NewRepositoryForm, ProtectionForm, WebhookForm
+from webapp.repositories.pages.repositories import repositories_page, settings_page
 from webapp.repositories.views.common import add_refusal, show
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def repositories(request: HttpRequest) -> HttpResponse:
     """List the repositories that somebody may see."""
     number = read_count(request.GET.get("page", "")) or 1
-    page = repository_pages.repositories_page(signed_in(request), q=request.GET.get("q", "").strip(), page=number)
+    page = repositories_page(signed_in(request), q=request.GET.get("q", "").strip(), page=number)
     return pages.render(request, "repositories/repositories.html", page)
 
 
@@ -88,7 +88,7 @@ def settings(request: HttpRequest, repo: str) -> HttpResponse:
             else:
                 messages.success(request, "Saved.")
                 return redirect("repository-settings", repo=repository.name)
-    page = repository_pages.settings_page(principal, repository)
+    page = settings_page(principal, repository)
     return show(request, "repositories/settings.html", page, status=status, forms=forms)
 
 

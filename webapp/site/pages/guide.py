@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from webapp.core.errors import NotFound
 from webapp.core.templatetags.markdown import Heading, MarkdownFile, Section, list_headings, list_sections, render_file
-from webapp.repositories.pages import colour_code
+from webapp.repositories.pages.text import colour_code
 
 FOLDER = Path(settings.BASE_DIR, "webapp", "site", "guide")
 CONTENTS = "README"

@@ -1,0 +1,157 @@
+"""The editor: a file, the files beside it, and what a commit of drafts would change."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from itertools import groupby, islice
+from typing import TYPE_CHECKING
+
+from webapp.core.errors import NotFound
+from webapp.git.diff import FileDiff, diff_texts
+from webapp.repositories import permissions
+from webapp.repositories.pages.frame import Crumb, Frame, crumbs, frame, ref_url
+from webapp.repositories.pages.text import find_language, problems_of
+from webapp.repositories.queries import branches as branch_queries
+from webapp.repositories.queries import code
+from webapp.repositories.services.edits import encode_draft, find_old, is_changed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from webapp.core.principals import Principal
+    from webapp.repositories.models import Repository
+    from webapp.repositories.services.edits import FileDraft
+
+MAX_EDITED_BYTES = 1_000_000
+FILES_BESIDE = 150
+"""Files that are listed beside the editor."""
+
+
+@dataclass(frozen=True, slots=True)
+class EditorFile:
+    """A file beside the editor."""
+
+    path: str
+    name: str
+    url: str
+    """Of the editor that opens it."""
+
+
+@dataclass(frozen=True, slots=True)
+class EditorFolder:
+    """A folder of such files."""
+
+    name: str
+    files: tuple[EditorFile, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditPage:
+    """The editor."""
+
+    frame: Frame
+    mode: str
+    path: str
+    crumbs: tuple[Crumb, ...]
+    content: str
+    language: str
+    problems_json: str
+    default_message: str
+    suggested_branch: str
+    cancel_url: str
+    folders: tuple[EditorFolder, ...]
+    """Files of the ref: those of the folder first."""
+    unlisted: int
+    """How many more files the ref has."""
+    new_url: str
+    post_url: str
+    """Of this editor, which may stand at the address of a file that cannot be opened."""
+    preview_url: str
+    """Runs what is typed, without committing it."""
+
+
+def edit_page(
+    principal: Principal, repository: Repository, ref: str, path: str, *, mode: str, head: str = ""
+) -> EditPage:
+    """Collect the editor's page: mode is edit, new or delete; the file is as the head has it, or the commit that is named."""
+    common = frame(principal, repository, ref)
+    permissions.check_write(principal, repository)
+    if not common.is_branch:
+        message = f"{ref[:40]} is a commit; files are edited on a branch."
+        raise NotFound(message, code="not_a_branch")
+    content = ""
+    if mode != "new":
+        blob = code.read_blob(repository, head or common.head, path)
+        if mode == "edit" and (blob.is_binary or blob.kind != "file" or blob.size > MAX_EDITED_BYTES):
+            message = f"{path} cannot be edited here: it is binary, a link or larger than 1 MB. Change it with Git."
+            raise NotFound(message, code="not_editable")
+        content = blob.text if mode == "edit" else ""
+    publication = branch_queries.get_publication(repository, common.ref, common.head)
+    paths = code.list_files(repository, common.head) if mode != "delete" else []
+    folder = path.strip("/") if mode == "new" else path.rpartition("/")[0]
+    return EditPage(
+        frame=common,
+        mode=mode,
+        path=path if mode != "new" else (f"{path.strip('/')}/" if path else ""),
+        crumbs=crumbs(repository, common.ref, path),
+        content=content,
+        language=find_language(path) or ("python" if mode == "new" else ""),
+        problems_json=json.dumps(problems_of(publication, path)),
+        default_message={"new": "", "delete": f"Delete {path.rpartition('/')[2]}"}.get(mode, suggest_message(path)),
+        suggested_branch=_suggest_branch(repository, principal.username),
+        cancel_url=ref_url(repository, "tree" if mode == "new" else "blob", common.ref, path),
+        folders=_list_editor_folders(repository, common.ref, paths, folder=folder),
+        unlisted=max(0, len(paths) - FILES_BESIDE),
+        new_url=ref_url(repository, "new", common.ref, folder),
+        post_url=ref_url(repository, mode, common.ref, path),
+        preview_url=ref_url(repository, "preview", common.ref, path),
+    )
+
+
+def find_editor_url(frame: Frame, draft: FileDraft) -> str:
+    """Return the address of the editor that goes on with a draft."""
+    view, path = ("edit", draft.path) if draft.path else ("new", draft.target.rpartition("/")[0])
+    return ref_url(frame.repository, view, frame.ref, path)
+
+
+def diff_drafts(repository: Repository, head: str, drafts: Iterable[FileDraft]) -> list[FileDiff]:
+    """Return what a commit of drafts on top of a head would change."""
+    changes = []
+    for draft in drafts:
+        if draft.target and is_changed(draft, repository=repository, head=head):
+            old = find_old(draft, repository=repository, head=head)
+            new = encode_draft(draft, old=old)
+            changes.append(diff_texts(draft.target, old=old, new=new, old_path=draft.path))
+    return changes
+
+
+def _list_editor_folders(
+    repository: Repository, ref: str, paths: Sequence[str], *, folder: str
+) -> tuple[EditorFolder, ...]:
+    """Group files by folder, the one of the open file first, up to what a page can hold."""
+
+    def order(path: str) -> tuple[bool, str, str]:
+        parent, _, name = path.rpartition("/")
+        return parent != folder, parent, name
+
+    listed = sorted(paths, key=order)[:FILES_BESIDE]
+    return tuple(
+        EditorFolder(
+            parent,
+            tuple(EditorFile(path, path.rpartition("/")[2], ref_url(repository, "edit", ref, path)) for path in files),
+        )
+        for parent, files in groupby(listed, key=lambda path: path.rpartition("/")[0])
+    )
+
+
+def suggest_message(path: str) -> str:
+    """Return the message of a commit that changes a file."""
+    return f"Change {path.rpartition('/')[2]}"
+
+
+def _suggest_branch(repository: Repository, username: str) -> str:
+    taken = set(repository.branches.values_list("name_lower", flat=True))
+    stem = "".join(char if char.isalnum() and char.isascii() else "-" for char in username).strip("-") or "patch"
+    names = (f"{stem}/patch-{number}" for number in range(1, 10_000))
+    return next((name for name in islice(names, 9_999) if name.lower() not in taken), "")

@@ -1,0 +1,215 @@
+"""Folders and files, and how files are found by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from webapp.accounts.queries import list_folders
+from webapp.core.numbered import NumberedPage
+from webapp.repositories.errors import git_refusals
+from webapp.repositories.pages.frame import Crumb, Frame, crumbs, frame, number_pages, ref_url
+from webapp.repositories.pages.text import MAX_COLOURED_BYTES, list_lines, problems_of, render_markdown
+from webapp.repositories.queries import branches as branch_queries
+from webapp.repositories.queries import code
+from webapp.repositories.queries.branches import publications_of_commits
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from webapp.core.principals import Principal
+    from webapp.git.diff import Span
+    from webapp.git.repository import GitRepository
+    from webapp.git.values import Blob, CommitInfo, TreeEntry
+    from webapp.repositories.models import Publication, Repository
+
+MAX_SHOWN_BYTES = 2_000_000
+LINES_AT_ONCE = 1_500
+FILES_A_PAGE = 200
+READMES = ("readme.md", "readme.markdown", "readme.txt", "readme")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryRow:
+    """A line of a folder with the commit that last changed it."""
+
+    entry: TreeEntry
+    url: str
+    commit: CommitInfo | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readme:
+    """The text that introduces a folder."""
+
+    name: str
+    text: str
+    html: str
+    """Empty where it is no Markdown."""
+    edit_url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreePage:
+    """A folder."""
+
+    frame: Frame
+    path: str
+    crumbs: tuple[Crumb, ...]
+    rows: tuple[EntryRow, ...]
+    commit: CommitInfo
+    publication: Publication | None
+    head_publication: Publication | None
+    commit_count: int
+    commits_url: str
+    tag_count: int
+    readme: Readme | None
+    new_file_url: str
+    folders: tuple[str, ...]
+    sidebar: bool
+    parent_url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlobPage:
+    """A file."""
+
+    frame: Frame
+    path: str
+    crumbs: tuple[Crumb, ...]
+    blob: Blob | None
+    size: int
+    lines: tuple[tuple[int, tuple[Span, ...]], ...]
+    line_count: int
+    cut: bool
+    is_text: bool
+    preview: str
+    """HTML of a Markdown file, nothing of others."""
+    commit: CommitInfo | None
+    publication: Publication | None
+    problems: dict[int, str]
+    raw_url: str
+    edit_url: str
+    delete_url: str
+    history_url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindPage:
+    """Files of a ref by a part of their paths, to jump to."""
+
+    frame: Frame
+    files: tuple[tuple[str, str], ...]
+    q: str
+    total: int
+    """Of the files with that in their paths."""
+    is_paged: bool
+    """Whether the ref has more files than a page lists, so that the server searches."""
+    text: str
+    previous_url: str
+    next_url: str
+
+
+def tree_page(principal: Principal, repository: Repository, ref: str = "", path: str = "") -> TreePage:
+    """Collect a folder's page."""
+    common = frame(principal, repository, ref)
+    with git_refusals():
+        git = repository.git
+        entries = git.list_entries(common.head, path)
+        last = git.last_commits(common.head, path)
+        commit = next(git.iterate_commits(common.head, path=path), None) or git.get_commit(common.head)
+        count = git.count_commits(common.head, limit=10_000)
+        tags = len(git.list_tags())
+        readme = _readme(repository, git, common, entries)
+    rows = tuple(
+        EntryRow(
+            entry=entry,
+            url=ref_url(repository, "tree" if entry.kind == "folder" else "blob", common.ref, entry.path),
+            commit=last.get(entry.name),
+        )
+        for entry in entries
+    )
+    return TreePage(
+        frame=common,
+        path=path,
+        crumbs=crumbs(repository, common.ref, path),
+        rows=rows,
+        commit=code.name_authors([commit])[0],
+        publication=publications_of_commits(repository, [commit.sha], branch=common.ref).get(commit.sha),
+        head_publication=branch_queries.get_publication(repository, common.ref, common.head),
+        commit_count=count,
+        commits_url=ref_url(repository, "commits", common.ref) + (f"?path={quote(path)}" if path else ""),
+        tag_count=tags,
+        readme=readme,
+        new_file_url=ref_url(repository, "new", common.ref, path),
+        folders=list_folders(repository=repository.name),
+        sidebar=not path,
+        parent_url=ref_url(repository, "tree", common.ref, path.rpartition("/")[0]) if path else "",
+    )
+
+
+def blob_page(principal: Principal, repository: Repository, ref: str, path: str, *, whole: bool = False) -> BlobPage:
+    """Collect a file's page."""
+    common = frame(principal, repository, ref, view="tree")
+    with git_refusals():
+        git = repository.git
+        size = git.blob_size(common.head, path)
+        blob = git.read_blob(common.head, path) if size <= MAX_SHOWN_BYTES else None
+        commit = next(git.iterate_commits(common.head, path=path), None)
+    publication = branch_queries.get_publication(repository, common.ref, common.head)
+    is_text = blob is not None and not blob.is_binary and blob.kind == "file"
+    lines = list_lines(path, blob.text) if blob is not None and is_text else []
+    shown = lines if whole else lines[:LINES_AT_ONCE]
+    return BlobPage(
+        frame=common,
+        path=path,
+        crumbs=crumbs(repository, common.ref, path),
+        blob=blob,
+        size=size,
+        lines=tuple(enumerate(shown, start=1)),
+        line_count=len(lines),
+        cut=len(shown) < len(lines),
+        is_text=is_text,
+        preview=render_markdown(repository, common.ref, path, blob.text) if blob is not None and is_text else "",
+        commit=code.name_authors([commit])[0] if commit else None,
+        publication=publication,
+        problems={int(item.get("line") or 0): str(item.get("message", "")) for item in problems_of(publication, path)},
+        raw_url=ref_url(repository, "raw", common.ref, path),
+        edit_url=ref_url(repository, "edit", common.ref, path),
+        delete_url=ref_url(repository, "delete", common.ref, path),
+        history_url=ref_url(repository, "commits", common.ref) + f"?path={quote(path)}",
+    )
+
+
+def find_page(principal: Principal, repository: Repository, ref: str, *, q: str, page: int) -> FindPage:
+    """Collect a page of the files of a ref that have a text in their path."""
+    common = frame(principal, repository, ref, view="find")
+    paths = code.list_files(repository, common.head)
+    named = [path for path in paths if q.lower() in path.lower()]
+    part = NumberedPage.choose(page, size=FILES_A_PAGE, total=len(named))
+    write = number_pages(q)
+    return FindPage(
+        frame=common,
+        files=tuple((path, ref_url(repository, "blob", common.ref, path)) for path in named[part.start : part.end]),
+        q=q,
+        total=part.total,
+        is_paged=len(paths) > FILES_A_PAGE,
+        text=part.text,
+        previous_url=part.link_previous(write),
+        next_url=part.link_next(write),
+    )
+
+
+def _readme(repository: Repository, git: GitRepository, common: Frame, entries: Sequence[TreeEntry]) -> Readme | None:
+    files = {entry.name.lower(): entry for entry in entries if entry.kind == "file"}
+    entry = next((files[name] for name in READMES if name in files), None)
+    if entry is None or (entry.size or 0) > MAX_COLOURED_BYTES:
+        return None
+    blob = git.read_blob(common.head, entry.path)
+    return Readme(
+        name=entry.name,
+        text=blob.text,
+        html=render_markdown(repository, common.ref, entry.path, blob.text),
+        edit_url=ref_url(repository, "edit", common.ref, entry.path) if common.is_branch and common.can_write else "",
+    )
