@@ -782,7 +782,9 @@ class GitRepository:
         if open_paths:
             raise MergeConflict(open_paths)
         tree = self._settle(state.tree, settled, source=source, target=target) if settled else state.tree
-        parents = (target, str(self._commit(source).id)) if method == "merge" else (target,)
+        merged = (str(self._commit(source).id),) if method == "merge" else ()
+        # A source without a commit of its own brings data alone: its merge may have one parent.
+        parents = tuple(dict.fromkeys((str(self._commit(target).id), *merged)))
         return self._write_commit(tree, parents, message, author, committer or author)
 
     def _settle(self, merged: str, resolutions: Mapping[str, Resolution], *, source: str, target: str) -> str:

@@ -15,17 +15,21 @@ RATES, SUMS = "/shop/loads/rates", "/shop/loads/sums"
 
 @pytest.fixture(scope="module")
 def pull(stack: Stack) -> str:
-    """A pull request whose branch has two files in place of master's rows, and what is made of them."""
+    """A pull request whose branch has no commit: two files in place of master's rows, and what is made of them."""
     source = HEAD + make_transform("sums", inputs=[RATES], output=SUMS, body="out.write_table(i0.arrow())")
     stack.commit({"pipeline.toml": PIPELINE, "pipelines/sums.py": source})
     assert stack.upload(RATES, "k,v\na,1\n").status_code == 201
     assert stack.build(SUMS)["state"] == "COMPLETED"
     stack.call("POST", "/repositories/shop/branches", json={"name": "rates", "start_point": "master"}, expect=201)
-    stack.commit({"notes.txt": "New rates.\n"}, branch="rates")
+    refused = stack.call("POST", "/repositories/shop/pulls", json={"title": "New rates", "source": "rates"}, expect=422)
+    assert "nobody has loaded files on rates" in refused["detail"]
     for content, name, more in (("k;v\n007;2\n", "new.csv", {"delimiter": "semicolon", "types": '{"k": "string"}'}),
                                 ("k,v\n008,3\n", "more.csv", {"mode": "append"})):  # fmt: skip
         assert stack.upload(RATES, content, branch="rates", name=name, **more).status_code == 201
     assert stack.build(SUMS, branch="rates")["state"] == "COMPLETED"
+    new = stack.fragment("/r/shop/pulls/new?source=rates")
+    assert f"Load {RATES}" in new
+    assert "rates has no code that master lacks; it brings data alone." in new
     opened = stack.call("POST", "/repositories/shop/pulls", json={"title": "New rates", "source": "rates"}, expect=201)
     return f"/repositories/shop/pulls/{opened['number']}"
 
@@ -56,6 +60,7 @@ def test_files_of_a_branch_land_by_choice(stack: Stack, ask: Call, pull: str) ->
         ("more.csv", "append", 1),
     ]
     assert (loaded["load"], loaded["problem"], loaded["target_moved"]) == (False, None, False)
+    assert "nothing_to_merge" in [reason["code"] for reason in ask("mira", "GET", pull, expect=200)["blocked_by"]]
     choose(ask, pull, who="olek", expect=403)
     choose(ask, pull, expect=409, expected_transaction="elsewhere")
     ask("mira", "POST", f"{pull}/reviews", json={"verdict": "approve"}, expect=201)
@@ -91,5 +96,7 @@ def test_files_of_a_branch_land_by_choice(stack: Stack, ask: Call, pull: str) ->
         return {path: result["state"] for path, result in outcome.items()} == {RATES: "equal", SUMS: "equal"}
 
     wait_until(is_equal, seconds=40)
+    again = stack.call("POST", "/repositories/shop/pulls", json={"title": "Again", "source": "rates"}, expect=422)
+    assert "there is nothing to merge" in again["detail"]
     page = stack.fragment(pull.replace("/repositories", "/r") + "/merge-box")
     assert "Loaded new.csv, more.csv again. Equal to what was reviewed" in page

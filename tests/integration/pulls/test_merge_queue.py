@@ -162,6 +162,8 @@ def test_each_is_tested_on_top_of_those_before_it_and_again_when_one_is_ejected(
     assert states_of(*rows) == [QueueState.TESTING] * 3
     assert [row.base_sha for row in rows] == [head(shop), rows[0].tested_sha, rows[1].tested_sha]
     assert rows[2].targets == ["/shop/three"], "what those before it bring is tested with them"
+    assert rows[2].build is not None
+    assert rows[2].build.chain == [*(row.test_branch for row in reversed(rows)), "master"]
 
     end(rows[1], is_green=False)
     end(rows[2])

@@ -11,6 +11,7 @@ from tests.integration.pulls.conftest import Call
 
 pytestmark = pytest.mark.integration
 RATES, READER, APART = "/shop/queue_rates", "/shop/queue_reader", "/shop/queue_apart"
+FILES, SUMS = "/shop/queue_files", "/shop/queue_sums"
 PULLS = "/repositories/shop/pulls"
 
 
@@ -81,3 +82,29 @@ def test_two_that_are_green_apart_never_make_master_red(stack: Stack, ask: Call)
     assert len(stack.rows(APART)) == 4
     builds = stack.call("GET", "/builds?branch=master&limit=20")["results"]
     assert [build["state"] for build in builds if {RATES, READER, APART} & set(build["targets"])].count("FAILED") == 0
+
+
+def test_files_that_land_before_are_there_for_what_is_tested_behind_them(stack: Stack, ask: Call) -> None:
+    assert stack.upload(FILES, "k,v\na,1\n").status_code == 201
+    sums = source("queue_sums", reads=FILES, makes=SUMS, body="out.write_table(i0.arrow())")
+    code = propose(stack, ask, "queue/sums", SUMS, sums)
+    stack.call("POST", "/repositories/shop/branches", json={"name": "queue/files", "start_point": "master"}, expect=201)
+    assert stack.upload(FILES, "k,v\nb,2\n", branch="queue/files").status_code == 201
+    files = ask("ines", "POST", PULLS, json={"title": "Files", "source": "queue/files"}, expect=201)["number"]
+    ask("ines", "POST", f"{PULLS}/{files}/uploads", json={"dataset": FILES, "load": True}, expect=200)
+    for number in (files, code):
+        approve(ask, number)
+    for number in (files, code):
+        ask("mira", "POST", f"{PULLS}/{number}/queue", json={}, expect=202)
+    landed = [wait_for_end(ask, number) for number in (files, code)]
+    assert [pull["state"] for pull in landed] == ["merged", "merged"]
+    read = {
+        build["branch"].split("/")[0]: stack.call("GET", f"/builds/{build['id']}")["jobs"][0]["inputs"][0][
+            "transaction"
+        ]
+        for build in stack.call("GET", "/builds?limit=50")["results"]
+        if SUMS in build["targets"] and build["branch"] != "master"
+    }
+    assert read["_queue"] != read["queue"], "the rows that its branch was built with are not what it lands on"
+    assert stack.wait_for_build(landed[1]["merge"]["build"]["id"])["state"] == "COMPLETED"
+    assert [(row["k"], row["v"]) for row in stack.rows(SUMS)] == [("b", 2)]

@@ -71,6 +71,10 @@ def test_blockers_name_each_reason(change: dict[str, object], code: str) -> None
     assert codes(replace(READY, **change)) == [code]  # type: ignore[arg-type]
 
 
+def test_a_branch_of_loaded_files_alone_has_something_to_merge() -> None:
+    assert codes(replace(READY, has_commits=False, loads=[LoadFact("/x/raw", "t1", "t1", "", "")])) == []
+
+
 def test_blockers_come_all_at_once() -> None:
     facts = replace(READY, draft=True, publication="failed", reviews=[], conflicts=("a.py", "b.py"))
     assert codes(facts) == ["draft", "conflict", "publication_failed", "approval_missing"]

@@ -57,8 +57,8 @@ class Load:
         return tuple(file.name for file in self.files)
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as plain JSON values."""
-        return asdict(self)
+        """Return it as plain JSON values, equal to what a column of the database gives back."""
+        return {**asdict(self), "files": [asdict(file) for file in self.files]}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:

@@ -111,9 +111,8 @@ def _describe_build(order: BuildOrder, *, by: Principal, is_trusted: bool) -> Bu
 
 def _check_order(order: BuildOrder, *, by: Principal, is_trusted: bool) -> None:
     if not is_trusted:
-        names.check_branch_name(order.branch)
-    for name in order.fallbacks or ():
-        names.check_branch_name(name)
+        for name in (order.branch, *(order.fallbacks or ())):
+            names.check_branch_name(name)
     if not order.targets:
         raise InvalidInput("Name at least one dataset to build.", code="no_targets", errors={"targets": ["Required."]})
     if len(order.targets) > MAX_TARGETS:

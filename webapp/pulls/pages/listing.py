@@ -19,12 +19,13 @@ from webapp.pulls.models import PullRequest
 from webapp.pulls.pages import lines
 from webapp.pulls.pages.code import FILES, ChangedFolder, FileView, group_files, view_file
 from webapp.pulls.pages.head import frame
-from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.labels import list_labels
 from webapp.pulls.queries.lists import ALL, PullFilter, list_pulls
+from webapp.pulls.queries.own import list_files_to_land, list_own
 from webapp.pulls.queries.templates import read_template
 from webapp.pulls.rules.datasets import classify_datasets
 from webapp.pulls.rules.labels import TONE_CHOICES
+from webapp.pulls.rules.loads import explain_nothing
 from webapp.pulls.rules.states import PullState
 from webapp.repositories import queries as repositories
 
@@ -156,6 +157,8 @@ class Difference:
     file_count: int = 0
     datasets: dict[str, str] = field(default_factory=dict)
     """Path → how it differs."""
+    loads: list[str] = field(default_factory=list)
+    """Datasets that have files of its own."""
     conflicts: list[str] = field(default_factory=list)
 
 
@@ -194,8 +197,8 @@ def read_new(principal: Principal, *, repository: str, parameters: Mapping[str, 
     difference = Difference()
     if not problem:
         difference = _compare(row, source, target)
-        if not difference.commits:
-            problem = f"{target} already has every commit of {source}: there is nothing to merge."
+        if not difference.commits and not difference.loads:
+            problem = explain_nothing(source=source, target=target)
     existing = PullRequest.objects.filter(repository=row, source=source, target=target, state=PullState.OPEN).first()
     return NewPage(
         **frame(repository),
@@ -213,17 +216,19 @@ def read_new(principal: Principal, *, repository: str, parameters: Mapping[str, 
         build=Build.objects.filter(repository=row, branch=source, kind="run").order_by("-pk").first()
         if source
         else None,
-        suggested_title=_find_title(difference.commits),
+        suggested_title=_find_title(difference),
         suggested_body=_suggest_body(row, target, difference.commits),
         may_open=can_repository(principal, repository, "write"),
         recent=_list_recent(row, target) if not source and target in branches else [],
     )
 
 
-def _find_title(commits: list[CommitInfo]) -> str:
+def _find_title(difference: Difference) -> str:
     """Return the subject of the branch's first commit: later ones mend it, and merges only bring others' work."""
+    commits = difference.commits
     own = [commit for commit in commits if len(commit.parents) < 2] or commits
-    return own[-1].subject[:MOST_TITLE] if own else ""
+    title = own[-1].subject if own else f"Load {', '.join(difference.loads)}"
+    return title[:MOST_TITLE]
 
 
 def _suggest_body(repository: Repository, target: str, commits: list[CommitInfo]) -> str:
@@ -266,7 +271,7 @@ def _compare(repository: Repository, source: str, target: str) -> Difference:
     here = reverse("pull-new", args=[repository.name])
     specs = {name: builds.describe_published(repository=repository, branch=name) for name in (source, target)}
     paths = {*specs[source], *specs[target], *(path for spec in specs[source].values() for path in spec["inputs"])}
-    own, loaded = queries.list_own(repository=repository, branches=[source], paths=paths)
+    own, loaded = list_own(repository=repository, branches=[source], paths=paths)
     changes = classify_datasets(
         head={path: spec["digest"] for path, spec in (specs[source] or specs[target]).items()},
         base={path: spec["digest"] for path, spec in specs[target].items()},
@@ -279,5 +284,6 @@ def _compare(repository: Repository, source: str, target: str) -> Difference:
         files=[view_file(repository, source, file, may_edit=False, whole="", here=here, keeps={}) for file in files],
         file_count=len(changed),
         datasets=changes if MASTER in (source, target) or changes else {},
+        loads=list_files_to_land(repository, source=source, target=target),
         conflicts=list(repositories.merge_state(repository, head, base).conflicts),
     )

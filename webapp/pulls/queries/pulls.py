@@ -11,7 +11,7 @@ from django.contrib.auth.models import Group
 from django.db.models import Prefetch, Q, QuerySet
 
 from webapp.accounts import permissions
-from webapp.accounts.queries import get_signed_in_user, list_folders
+from webapp.accounts.queries import get_signed_in_user
 from webapp.builds import queries as builds
 from webapp.builds.models import Build
 from webapp.builds.rules.states import BuildState
@@ -25,7 +25,6 @@ from webapp.comparisons.rules.dataset_rules import (
     read_dataset_rules,
 )
 from webapp.core.errors import AppError, Conflict, NotFound
-from webapp.datasets import queries as datasets
 from webapp.pulls.models import Merge, NamedComparison, PullDataset, PullRequest, QueuedMerge, Review, SpecRecord
 from webapp.pulls.queries.approvers import list_ineligible
 from webapp.pulls.queries.checked import list_query_checks, read_fact
@@ -45,7 +44,6 @@ from webapp.repositories.rules.states import PublicationState
 
 if TYPE_CHECKING:
     from webapp.core.principals import Principal
-    from webapp.datasets.models import Transaction
     from webapp.git.diff import CodeDiff
     from webapp.git.values import CommitInfo
     from webapp.pulls.rules.owners import OwnedChange
@@ -174,31 +172,6 @@ def read_specs(*, pull: PullRequest) -> PullSpecs:
         base_inputs={path: frozenset(spec["inputs"]) for path, spec in base.items()},
         base_sha=base_sha,
     )
-
-
-def list_own(
-    *, repository: Repository, branches: Sequence[str], paths: Collection[str]
-) -> tuple[dict[str, Transaction], dict[str, str]]:
-    """Return the source's own newest transactions by path, and by path where and by whom data was loaded, not made.
-
-    Of datasets that JobSpecs know the source's own; of all in the repository's folders what was loaded.
-
-    Args:
-        repository: whose folders they are.
-        branches: the source, then those between it and the target, which its readers fall back to.
-        paths: those that JobSpecs make or read.
-
-    """
-    folders = list_folders(repository=repository.name)
-    own: dict[str, Transaction] = {}
-    loaded: dict[str, str] = {}
-    for place, branch in enumerate(branches):
-        newest = datasets.list_transactions_made_on(branch=branch, folder_paths=paths, folders=folders)
-        heads = {path: head for path, head in newest.items() if path not in own}
-        by_hand = builds.find_loaded(heads=heads)
-        loaded |= {path: f"on {branch} by {user}" for path, user in by_hand.items()}
-        own |= {path: head for path, head in heads.items() if path in by_hand or (not place and path in paths)}
-    return own, loaded
 
 
 def _specs_of(pull: PullRequest, sha: str, branch: str) -> Mapping[str, Any]:

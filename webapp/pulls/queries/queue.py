@@ -10,7 +10,7 @@ from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import check_repository
 from webapp.core.errors import find_refusal
 from webapp.core.filters import ListFilter, offer
-from webapp.pulls.models import Merge, PullRequest, QueuedMerge, SpecRecord
+from webapp.pulls.models import Merge, PullDataset, PullRequest, QueuedMerge, SpecRecord
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.loads import find_load_refusal
 from webapp.pulls.rules import approvals
@@ -48,6 +48,21 @@ def list_left(repository: Repository) -> QuerySet[QueuedMerge]:
         "-finished_at", "-pk"
     )
     return rows.select_related(*NEEDED)
+
+
+def list_before(queued: QueuedMerge) -> list[QueuedMerge]:
+    """List the merges that land before one, the nearest first."""
+    rows = list_queue(queued.repository, QueueFilter(target=queued.target))
+    return list(rows.filter(place__gt=0, place__lt=queued.place))[::-1]
+
+
+def is_waiting_for_files(queued: QueuedMerge) -> bool:
+    """Return whether files that land before a merge are still to be loaded, by a test before it or on the target."""
+    untested = [row.pull_id for row in list_before(queued) if row.state not in (QueueState.GREEN, QueueState.LANDING)]
+    if PullDataset.objects.filter(pull__in=untested, loads_onto__isnull=False).exists():
+        return True
+    merges = Merge.objects.filter(repository=queued.repository, target=queued.target, state=MergeState.BUILDING)
+    return merges.exclude(loads=[]).exists()
 
 
 def find_queued(pull: PullRequest) -> QueuedMerge | None:

@@ -289,8 +289,11 @@ def _list_git_blockers(facts: MergeFacts) -> list[Blocker]:
         )
     if not facts.target_exists:
         blockers.append(Blocker("target_missing", f"The branch {facts.target} does not exist."))
-    if facts.source_exists and facts.target_exists and not facts.has_commits:
-        blockers.append(Blocker("nothing_to_merge", f"{facts.target} already has every commit of {facts.source}."))
+    if facts.source_exists and facts.target_exists and not facts.has_commits and not facts.loads:
+        message = (
+            f"{facts.target} already has every commit of {facts.source}, and no file is chosen to be loaded there."
+        )
+        blockers.append(Blocker("nothing_to_merge", message))
     if facts.conflicts:
         files = ", ".join(facts.conflicts[:5]) + (" and more" if len(facts.conflicts) > 5 else "")
         blockers.append(

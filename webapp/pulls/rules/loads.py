@@ -14,6 +14,14 @@ class Writer:
     is_build: bool
 
 
+def explain_nothing(*, source: str, target: str) -> str:
+    """Say why a source cannot be proposed: it has neither commits nor files of its own."""
+    return (
+        f"{target} already has every commit of {source}, and nobody has loaded files on {source} that merging could load "
+        "there: there is nothing to merge."
+    )
+
+
 def explain_writer(writer: Writer | None) -> str:
     """Say what became of a dataset of the target, in words that go on from its name."""
     if writer is None:

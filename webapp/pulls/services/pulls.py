@@ -19,12 +19,14 @@ from webapp.pulls import signals
 from webapp.pulls.models import NamedComparison, PullDataset, PullRequest, Review
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.looked import SeenRows, list_seen
+from webapp.pulls.queries.own import list_files_to_land, list_own
 from webapp.pulls.queries.sides import Course, find_ends
 from webapp.pulls.queries.verdicts import list_verdicts
 from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.comparisons import explain_base
 from webapp.pulls.rules.datasets import classify_datasets
 from webapp.pulls.rules.landing import Branches, explain_landing
+from webapp.pulls.rules.loads import explain_nothing
 from webapp.pulls.rules.sides import REVIEW_PREFIX
 from webapp.pulls.rules.states import PullState
 from webapp.pulls.services.attaching import attach_comparisons
@@ -155,10 +157,11 @@ def _find_heads(repository: Repository, source: str, target: str) -> tuple[str, 
                 f"The branch {name} does not exist in {repository.name}.", errors={field: ["No such branch."]}
             )
         heads[name] = head
-    if not queries.count_apart(repository, sha=heads[source], base=heads[target]).ahead:
+    has_commits = queries.count_apart(repository, sha=heads[source], base=heads[target]).ahead
+    if not has_commits and not list_files_to_land(repository, source=source, target=target):
         raise InvalidInput(
-            f"{target} already has every commit of {source}: there is nothing to merge.",
-            errors={"source": ["No commits ahead of the target."]},
+            explain_nothing(source=source, target=target),
+            errors={"source": ["No commits ahead of the target, and no files of its own."]},
         )
     return heads[source], heads[target]
 
@@ -408,7 +411,7 @@ def _follow_heads(pull: PullRequest, *, head: str | None, base: str | None) -> N
 def _follow_datasets(pull: PullRequest) -> None:
     specs = queries.read_specs(pull=pull)
     course = _find_course(pull)
-    own, loaded = queries.list_own(repository=pull.repository, branches=course.own, paths=specs.known_paths)
+    own, loaded = list_own(repository=pull.repository, branches=course.own, paths=specs.known_paths)
     changes = classify_datasets(
         head=specs.head_digests, base=specs.base_digests, built=set(own), inputs=specs.head_inputs, loaded=loaded
     )

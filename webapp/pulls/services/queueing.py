@@ -158,7 +158,8 @@ def advance_queue(*, repository: Repository, target: str) -> None:
             break
     untested = queue.list_queue(repository, queue.QueueFilter(target=target)).filter(build=None)
     for queued in untested.filter(state=QueueState.TESTING):
-        _begin_test(queued)
+        if not queue.is_waiting_for_files(queued):
+            _begin_test(queued)
 
 
 def advance_by_id(*, repository_id: int, target: str) -> None:
@@ -228,7 +229,7 @@ def _prepare_test(queued: QueuedMerge, *, on: str) -> bool:
         return bool(waiting.move(to=QueueState.RED, base_sha=on, tested_sha="", reason=reason))
     head = queue.read_specs_of(queued.repository, queued.source_sha)
     is_behind = queries.count_apart(queued.repository, sha=queued.source_sha, base=on).behind > 0
-    if is_behind or head is None:
+    if is_behind or head is None or queued.pull.datasets.filter(loads_onto__isnull=False).exists():
         return bool(waiting.move(to=QueueState.TESTING, base_sha=on, tested_sha=sha, reason=""))
     # It is the tree of the head, which nothing blocks: the branch was built with it.
     with transaction.atomic():
@@ -320,7 +321,10 @@ def _start_build(queued: QueuedMerge, targets: list[str]) -> None:
         branch=queued.test_branch,
         targets=[*(load["path"] for load in loads), *targets],
         loads=loads,
-        fallbacks=builds.default_chain(repository=queued.repository, branch=queued.target),
+        fallbacks=[
+            *(row.test_branch for row in queue.list_before(queued) if row.build_id),
+            *builds.default_chain(repository=queued.repository, branch=queued.target),
+        ],
         repository=queued.repository,
         code_sha=queued.tested_sha,
         title=f"Test of #{queued.pull.number}: {queued.pull.title}"[:250],
@@ -400,15 +404,12 @@ def sweep_branches() -> int:
     """Remove what tests built that are over, with its JobSpecs; return how many branches of datasets that were."""
     branches = DatasetBranch.objects.filter(name__startswith=QUEUE_PREFIX).select_related("dataset")
     branches_in_use = {queued.test_branch for queued in QueuedMerge.objects.going_on().select_related("repository")}
-    gone = [branch for branch in branches if branch.name not in branches_in_use and not _is_building(branch.name)]
+    unfinished = Build.objects.filter(branch__startswith=QUEUE_PREFIX, state__in=BUILD_UNFINISHED)
+    branches_in_use.update(*unfinished.values_list("chain", flat=True))
+    gone = [branch for branch in branches if branch.name not in branches_in_use]
     removed = dataset_services.remove_branches(branches=gone)
     for repository in Repository.objects.filter(jobspecs__branch__startswith=QUEUE_PREFIX).distinct():
         specs = repository.jobspecs.filter(branch__startswith=QUEUE_PREFIX)
         for name in set(specs.values_list("branch", flat=True)) - branches_in_use:
-            if not _is_building(name):
-                build_services.unpublish(repository=repository, branch=name)
+            build_services.unpublish(repository=repository, branch=name)
     return removed
-
-
-def _is_building(branch: str) -> bool:
-    return Build.objects.filter(branch=branch, state__in=BUILD_UNFINISHED).exists()
