@@ -267,6 +267,14 @@ class JobError:
 
 
 @dataclass(frozen=True)
+class ColumnOrigin:
+    """What the values of one column are made of: columns of inputs, by their paths."""
+
+    column: str
+    sources: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
 class OutputResult:
     """What one output holds after the job: all rows, and the snapshot (None when nothing was written)."""
 
@@ -274,6 +282,8 @@ class OutputResult:
     snapshot_id: int | None
     added_rows: int = 0
     mode: Literal["replace", "append", "changelog", "none"] = "replace"
+    origins: tuple[ColumnOrigin, ...] = ()
+    """Of the columns of which it is known what they are made of."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from pyiceberg.table import Table
 from jobs.engine.plan.counts import count_rows
 from jobs.engine.write.schemas import SchemaError
 from jobs.engine.write.writer import write_table
-from jobs.protocol import OutputResult, OutputTarget
+from jobs.protocol import ColumnOrigin, OutputResult, OutputTarget
 from jobs.transforms.context import Connections, say
 from jobs.transforms.errors import TransformError
 
@@ -33,6 +33,7 @@ class IcebergOutput:
         self._written: Literal["replace", "append", "changelog", "none"] = "none"
         self._is_full_build = True
         self._added = 0
+        self._origins: tuple[ColumnOrigin, ...] = ()
 
     @property
     def path(self) -> str:
@@ -96,7 +97,10 @@ class IcebergOutput:
         summary = dict(snapshot.summary.additional_properties) if snapshot and snapshot.summary else {}
         rows, files = int(summary.get("added-records", 0)), int(summary.get("added-data-files", 0))
         size = f"{files} {'file' if files == 1 else 'files'}, {_size(int(summary.get('added-files-size', 0)))}"
+        is_all = not self.is_written and not self._is_append()
         self._note(f"wrote {rows:,} rows to {self.path} on the staging branch in {size}", rows)
+        if is_all:
+            self._origins = self._find_origins(frame)
 
     def apply_changelog(self, changes: Any, keys: Sequence[str]) -> None:
         """Apply a changelog by key: upsert INSERT and UPDATE_AFTER, delete DELETE.
@@ -123,6 +127,7 @@ class IcebergOutput:
             say(f"nothing to apply to {self.path}")
             return
         self._written = "changelog"
+        self._origins = ()
         summary = dict(snapshot.summary.additional_properties) if snapshot.summary else {}
         self._added += int(summary.get("added-records", 0))
         say(f"applied {count:,} changes to {self.path} on the staging branch{' by Spark' if is_spark else ''}")
@@ -171,6 +176,20 @@ class IcebergOutput:
             snapshot_id=snapshot.snapshot_id if snapshot else None,
             added_rows=self._added,
             mode=self._written,
+            origins=self._origins,
+        )
+
+    def _find_origins(self, frame: DataFrame) -> tuple[ColumnOrigin, ...]:
+        """Return what the columns of a frame are made of; a column that is made of anything but inputs is left out."""
+        from jobs.engine.spark import plans, tables
+
+        manifest = self._connections.manifest
+        paths = {tables.plan_name(pinned.table): pinned.path for pinned in manifest.inputs}
+        sources = plans.find_sources(self._connections.spark, frame)
+        return tuple(
+            ColumnOrigin(column, plans.group_sources(made_of, paths))
+            for column, made_of in sources.items()
+            if all(source.table in paths for source in made_of)
         )
 
     def _load(self) -> Table:
@@ -181,6 +200,7 @@ class IcebergOutput:
 
     def _note(self, line: str, rows: int) -> None:
         self._written = self._mode
+        self._origins = ()
         self._added += rows
         say(line)
 

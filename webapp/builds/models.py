@@ -345,3 +345,17 @@ class JobOutput(models.Model):
 
     def __str__(self) -> str:
         return self.path
+
+
+class OutputColumns(models.Model):
+    """What the columns of an output are made of, as the plan told that wrote it; none where that is not known."""
+
+    output = models.OneToOneField(
+        JobOutput, on_delete=models.CASCADE, primary_key=True, related_name="made_columns", db_constraint=False
+    )
+    """A release that does not know of this table may remove it."""
+    columns = models.JSONField(default=list)
+    """As `webapp.builds.rules.sources` keeps them, in their order; a column that is not known is left out."""
+
+    def __str__(self) -> str:
+        return f"of {self.output_id}"

@@ -283,6 +283,21 @@ class LineageEdgeSerializer(NounSerializer):
         return {"from": serializers.CharField(source="input"), **super().get_fields()}
 
 
+class ColumnSourceSerializer(NounSerializer):
+    """Columns of one dataset that a column is made of."""
+
+    path = serializers.CharField()
+    columns = serializers.ListField(child=serializers.CharField())
+
+
+class MadeColumnSerializer(NounSerializer):
+    """What the values of one column are made of; nothing where it counts rows, or is the same in each."""
+
+    name = serializers.CharField()
+    sources = ColumnSourceSerializer(many=True)
+    hidden = serializers.IntegerField(help_text="datasets that it is made of and you may not see")
+
+
 class LineageSerializer(NounSerializer):
     """What a dataset is made from and what is made from it, as one branch sees it."""
 
@@ -292,3 +307,6 @@ class LineageSerializer(NounSerializer):
     nodes = LineageNodeSerializer(many=True)
     edges = LineageEdgeSerializer(many=True)
     cut = serializers.BooleanField(source="is_cut", help_text="larger than what is shown")
+    columns = MadeColumnSerializer(
+        many=True, help_text="of the dataset asked for, as the plan told that wrote it; what is not known is left out"
+    )

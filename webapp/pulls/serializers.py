@@ -12,7 +12,7 @@ from rest_framework import serializers
 
 from webapp.builds.rules.loads import Load
 from webapp.builds.rules.states import BuildState
-from webapp.builds.serializers import BuildSerializer
+from webapp.builds.serializers import BuildSerializer, MadeColumnSerializer
 from webapp.comparisons.serializers.described import (
     SCHEMA_STATUSES,
     DiffRowSerializer,
@@ -867,6 +867,9 @@ class PullLineageNodeSerializer(NounSerializer):
     rows = RowCountsSerializer()
     inputs = ReadInputSerializer(many=True, help_text="those of the graph")
     hidden_inputs = serializers.IntegerField(help_text="how many others of the graph you may not see")
+    columns = MadeColumnSerializer(
+        many=True, help_text="as the plan told that wrote the branch's rows; what is not known is left out"
+    )
 
 
 class BrokenReaderSerializer(NounSerializer):

@@ -21,6 +21,11 @@ def full_name(table: str) -> str:
     return ".".join(f"`{part}`" for part in (CATALOG, *table.split(".")))
 
 
+def plan_name(table: str) -> str:
+    """Return `nyc.delays.daily` as Spark's plans have it."""
+    return f"{CATALOG}.{table}"
+
+
 def read(session: Any, table: str, *, since: int | None = None, until: int | None = None) -> Any:
     """Read a table, or the rows appended after one snapshot up to another."""
     if since is None:

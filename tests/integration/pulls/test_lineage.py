@@ -16,12 +16,13 @@ from tests.factories import datasets as make_datasets
 from tests.factories import repositories as make
 from tests.factories.pages import read_page
 from webapp.accounts.models import User
-from webapp.builds.models import Build, CodeColumns, Job, JobOutput
+from webapp.builds.models import Build, CodeColumns, Job, JobOutput, OutputColumns
 from webapp.builds.rules.states import BuildState, JobState
 from webapp.builds.services.publication import replace_specs, sweep_columns, unpublish
 from webapp.comparisons.models import Comparison
 from webapp.comparisons.rules.states import BREAKING, ComparisonState
 from webapp.core.principals import Principal
+from webapp.datasets.models import Dataset
 from webapp.pulls.models import PullRequest
 from webapp.pulls.pages.conversation import read_conversation
 from webapp.pulls.queries import lineage as queries
@@ -225,6 +226,40 @@ def test_nodes_say_what_became_of_the_newest_build(pull: PullRequest, olek: Prin
     JobOutput.objects.create(job=job, name="out", path="/shop/daily")
     (daily,) = [node for node in read(olek, pull).nodes if node.path == "/shop/daily"]
     assert (daily.build, daily.build_id) == ("failed", build.pk)
+
+
+def test_columns_are_shown_as_the_plan_told_and_name_only_what_one_may_see(
+    pull: PullRequest, olek: Principal, client: Client
+) -> None:
+    dataset = Dataset.objects.get(path="/shop/daily")
+    ines = User.objects.get(username="ines")
+    make_datasets.write(make_datasets.a_client(ines), dataset, rows=1, total=1)
+    newest = dataset.transactions.get(state="COMMITTED")
+    pull.datasets.filter(path="/shop/daily").update(after=newest)
+    build = Build.objects.create(
+        branch="feature", chain=["feature"], targets=["/shop/daily"], repository=pull.repository,
+        state=BuildState.COMPLETED, by=ines,
+    )  # fmt: skip
+    job = Job.objects.create(build=build, number=1, state=JobState.COMPLETED)
+    output = JobOutput.objects.create(job=job, name="out", path="/shop/daily", dataset=dataset, transaction=newest)
+    made_of = {"/vault/secret": ["who"], "/shop/raw": ["late", "flights"]}
+    columns = [{"column": "late_share", "sources": made_of}, {"column": "flights", "sources": {}}]
+    OutputColumns.objects.create(output=output, columns=columns)
+    seen = [
+        {"name": "late_share", "sources": [{"path": "/shop/raw", "columns": ["late", "flights"]}], "hidden": 1},
+        {"name": "flights", "sources": [], "hidden": 0},
+    ]
+    [daily] = [node for node in show(client, "olek", REST).json()["nodes"] if node["path"] == "/shop/daily"]
+    assert daily["columns"] == seen
+    assert show(client, "olek", f"/api/v1/datasets/{dataset.pk}/lineage").json()["columns"] == seen
+    for address in (PAGE, f"/datasets/{dataset.pk}/lineage"):
+        text = re.sub("<[^>]*>", "", read_page(show(client, "olek", address)))
+        assert "late_shareof /shop/raw:late,flights1 dataset that you may not see" in text
+        assert "flightsof no column" in text
+        assert "vault" not in text
+    whole = show(client, "ines", REST).json()
+    [daily] = [node for node in whole["nodes"] if node["path"] == "/shop/daily"]
+    assert [source["path"] for source in daily["columns"][0]["sources"]] == ["/shop/raw", "/vault/secret"]
 
 
 def test_the_graph_is_cut_and_says_so_and_its_queries_do_not_grow(

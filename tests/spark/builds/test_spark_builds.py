@@ -36,6 +36,19 @@ def sums(ctx, source, output):
     output.write_dataframe(source.dataframe().selectExpr("a", "a * 10 as tens"))
 
 
+@transform.spark.using(source=TableInput("/shop/spark/sums"), output=TableOutput("/shop/spark/wide"))
+def wide(ctx, source, output):
+    source.dataframe().createOrReplaceTempView("sums")
+    columns = ", ".join(f"a + {number} as c{number}" for number in range(99))
+    output.write_dataframe(ctx.spark.sql(f"select tens, {columns} from sums"))
+
+
+@transform.spark.using(source=TableInput("/shop/raw"), output=TableOutput("/shop/spark/twice"))
+def twice(ctx, source, output):
+    output.write_dataframe(source.dataframe())
+    output.write_dataframe(source.dataframe().selectExpr("b as a"))
+
+
 @incremental()
 @transform.spark.using(source=TableInput("/shop/followed"), output=TableOutput("/shop/spark/current"))
 def follow(ctx, source, output):
@@ -253,6 +266,21 @@ def test_spark_transform_builds_within_seconds_on_a_warm_server(spark_stack: Sta
     assert spark_stack.rows("/shop/spark/sums") == [{"a": 1, "tens": 10}, {"a": 2, "tens": 20}]
     print(f"spark build {took:.2f} s")
     assert took < 60  # the goal on an idle machine is 8 s
+
+
+def test_the_plan_tells_what_columns_are_made_of(spark_stack: Stack) -> None:
+    columns = {}
+    for name in ("sums", "wide", "twice"):
+        path = f"/shop/spark/{name}"
+        build = spark_stack.build(path, force=True, seconds=RENEWED_S)
+        assert build["state"] == "COMPLETED", spark_stack.log(build["jobs"][0]["id"])
+        [dataset] = spark_stack.call("GET", f"/datasets?path={path}")["results"]
+        columns[name] = spark_stack.call("GET", f"/datasets/{dataset['id']}/lineage")["columns"]
+    of_raw, of_sums = ([{"path": path, "columns": ["a"]}] for path in ("/shop/raw", "/shop/spark/sums"))
+    assert columns["sums"] == [{"name": name, "sources": of_raw, "hidden": 0} for name in ("a", "tens")]
+    assert columns["wide"][0]["sources"] == [{"path": "/shop/spark/sums", "columns": ["tens"]}]
+    assert columns["wide"][1:] == [{"name": f"c{n}", "sources": of_sums, "hidden": 0} for n in range(99)]
+    assert columns["twice"] == []
 
 
 def test_spark_writes_a_table_that_lies_beside_the_warehouse(spark_stack: Stack) -> None:

@@ -10,9 +10,12 @@ from webapp.builds.queries import specs
 from webapp.builds.rules.freshness import FreshnessVerdict
 
 if TYPE_CHECKING:
+    from webapp.builds.queries.sources import MadeColumn
     from webapp.core.principals import Principal
 from webapp.builds.pages.links import link_dataset
 
+MOST_COLUMNS = 200
+"""That are shown."""
 FRESHNESS = {
     "source": ("src", "database", "Source"),
     "fresh": ("ok", "check-circle-fill", "Fresh"),
@@ -43,6 +46,10 @@ class LineagePage:
     downstream: int
     is_cut: bool
     own: Mapping[str, Any]
+    columns: tuple[MadeColumn, ...]
+    """Of the dataset, those of which it is known what they are made of; the first ones of very many."""
+    more: int
+    """How many others there are."""
 
 
 def read_lineage_page(principal: Principal, *, dataset: Any, branch: str) -> LineagePage:
@@ -61,6 +68,8 @@ def read_lineage_page(principal: Principal, *, dataset: Any, branch: str) -> Lin
         downstream=sum(node.depth > 0 for node in graph.nodes),
         is_cut=graph.is_cut,
         own=next(node for node in nodes if node["path"] == dataset.path),
+        columns=graph.columns[:MOST_COLUMNS],
+        more=len(graph.columns[MOST_COLUMNS:]),
     )
 
 

@@ -8,6 +8,7 @@ Modules:
     queue: who waits for whom before each dataset of a branch.
     totals: what a build's page says about all its jobs without loading them.
     readers: whose code reads a dataset, on any branch, and which columns of it.
+    sources: what the columns of datasets are made of.
     costs: what a rebuild took when it was last done.
     loads: uploads on branches, as a merge may repeat them.
     drafts: files that wait for their sender to say where they go.
@@ -46,14 +47,17 @@ from webapp.builds.queries.planning import (
 )
 from webapp.builds.queries.queue import read_reasons
 from webapp.builds.queries.readers import CodeReader, find_readers_on, list_made_by, list_readers, read_columns
+from webapp.builds.queries.sources import ColumnSource, MadeColumn, read_made_columns
 from webapp.builds.queries.specs import Lineage, list_jobspecs, read_lineage
 
 __all__ = [
     "BranchUploads",
     "BuildFilter",
     "CodeReader",
+    "ColumnSource",
     "Cost",
     "Lineage",
+    "MadeColumn",
     "Upload",
     "default_chain",
     "describe_published",
@@ -84,6 +88,7 @@ __all__ = [
     "read_costs",
     "read_lineage",
     "read_log",
+    "read_made_columns",
     "read_progress",
     "read_reasons",
     "read_uploads",

@@ -11,12 +11,14 @@ from django.db.models import Exists, OuterRef, Subquery
 from webapp.accounts import permissions as accounts
 from webapp.builds.models import PublishedOutput, PublishedSpec
 from webapp.builds.queries import chains, planning
+from webapp.builds.queries.sources import MadeColumn, read_made_columns
 from webapp.builds.rules import fallback, lineage
 from webapp.builds.rules.freshness import SOURCE, FreshnessVerdict, judge_without_input
 from webapp.builds.rules.plan import plan_alone
 from webapp.builds.rules.values import Spec
 from webapp.core import names
 from webapp.core.errors import AppError
+from webapp.datasets import queries as datasets
 from webapp.datasets.models import Dataset
 from webapp.repositories.models import Repository
 
@@ -52,6 +54,8 @@ class Lineage:
     nodes: tuple[LineageNode, ...]
     edges: tuple[lineage.Edge, ...]
     is_cut: bool
+    columns: tuple[MadeColumn, ...]
+    """Those of the dataset asked for of which it is known what they are made of."""
 
 
 class SeenSpec(NamedTuple):
@@ -122,7 +126,20 @@ def read_lineage(principal: Principal, *, dataset: Dataset, branch: str) -> Line
         for path in sorted(visible, key=lambda path: (graph.depths[path], path))
     )
     edges = tuple(edge for edge in graph.edges if edge.input in visible and edge.output in visible)
-    return Lineage(path=dataset.path, branch=branch, chain=chain, nodes=nodes, edges=edges, is_cut=graph.is_cut)
+    return Lineage(
+        path=dataset.path,
+        branch=branch,
+        chain=chain,
+        nodes=nodes,
+        edges=edges,
+        is_cut=graph.is_cut,
+        columns=_read_columns(principal, dataset, chain),
+    )
+
+
+def _read_columns(principal: Principal, dataset: Dataset, chain: Sequence[str]) -> tuple[MadeColumn, ...]:
+    _branch, shown = datasets.resolve_view(dataset, chain) or ("", None)
+    return read_made_columns(principal, [shown.pk]).get(shown.pk, ()) if shown is not None else ()
 
 
 def read_freshness(*, dataset: Dataset, branch: str) -> LineageNode:

@@ -6,6 +6,7 @@ Modules:
     fallback: the chain of branches on which an input is looked for.
     lineage: the graph of datasets around one of them.
     columns: whether the code of a JobSpec reads a column.
+    sources: what the columns of an output are made of, as its job tells.
     triggers: what starts a build.
     turns: whose build comes next.
     freshness: why an output is made anew, or is fresh.

@@ -19,11 +19,12 @@ from jobs.protocol import JobResult, OutputTarget, PinnedInput, StagedFile, writ
 from webapp.accounts import queries as accounts
 from webapp.accounts import services as account_services
 from webapp.builds import signals
-from webapp.builds.models import UPLOAD, Build, Job, JobInput, JobRows, KeptUpload
+from webapp.builds.models import UPLOAD, Build, Job, JobInput, JobRows, KeptUpload, OutputColumns
 from webapp.builds.queries import planning
 from webapp.builds.queries.trust import find_group
 from webapp.builds.rules import profiles
 from webapp.builds.rules.loads import Load
+from webapp.builds.rules.sources import choose_sources
 from webapp.builds.rules.states import JobState
 from webapp.builds.runner import manifests, paths
 from webapp.builds.runner.manifests import Place
@@ -547,11 +548,16 @@ class _Attempt:
                 if row.snapshot_id != (None if checked is None else checked.snapshot_id):
                     message = f"What was staged for {row.dataset.path} has changed after it was checked."
                     raise Conflict(message, code="foreign_files")
+        inputs = set(self.job.inputs.values_list("path", flat=True))
         for output in outputs:
             written = result.outputs.get(output.path)
             if written is not None:
-                output.summary = asdict(written)
+                summary = asdict(written)
+                del summary["origins"]  # a table of its own keeps them: every list of outputs reads the summary
+                output.summary = summary
                 output.save(update_fields=["summary"])
+                if columns := choose_sources(written.origins, inputs=inputs):
+                    OutputColumns.objects.create(output=output, columns=columns)
 
     def _give_way(self) -> None:
         self._check_cancelled()

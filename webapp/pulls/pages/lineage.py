@@ -15,6 +15,7 @@ from webapp.pulls.rules import states
 from webapp.pulls.rules.lineage import NodeBuild
 
 if TYPE_CHECKING:
+    from webapp.builds.queries import MadeColumn
     from webapp.core.principals import Principal
 
 BUILDS = {
@@ -29,6 +30,8 @@ BUILDS = {
     NodeBuild.UNTOUCHED: ("fresh", "table", "void", "Not built on the branch"),
 }
 """How the graph draws each, its icon, the tone that a list shows it in, and its word."""
+MOST_COLUMNS = 30
+"""Of a dataset, that are shown with what they are made of."""
 FINAL = frozenset({NOT_COMPARED, ComparisonState.READY, ComparisonState.FAILED})
 
 
@@ -73,6 +76,9 @@ class ShownNode:
     """Repository and branch of its JobSpec."""
     inputs: tuple[ShownInput, ...]
     hidden_inputs: int
+    columns: tuple[MadeColumn, ...]
+    more_columns: int
+    """How many others there are of which it is known what they are made of."""
 
 
 @dataclass(frozen=True)
@@ -183,6 +189,8 @@ def _show_node(loaded: Loaded, node: queries.PullLineageNode, ids: dict[str, str
         origin=f"{node.repository}, {node.branch}" if node.function else "",
         inputs=tuple(ShownInput(source.path, ", ".join(source.columns), source.is_listed) for source in node.inputs),
         hidden_inputs=node.hidden_inputs,
+        columns=node.columns[:MOST_COLUMNS],
+        more_columns=len(node.columns[MOST_COLUMNS:]),
     )
 
 

@@ -77,6 +77,8 @@ class PullLineageNode:
     """Those that the graph shows."""
     hidden_inputs: int
     """How many of the others that the pull request changes or affects the reader may not see."""
+    columns: tuple[builds.MadeColumn, ...]
+    """Those that the source's rows have of which it is known what they are made of."""
 
 
 @dataclass(frozen=True)
@@ -138,6 +140,7 @@ def _read_nodes(
     own = datasets.list_transactions_made_on(branch=pull.source, folder_paths=others)
     ids = dict(Dataset.objects.filter(path__in=others).values_list("path", "pk"))
     jobs = _list_jobs(build, chosen.paths)
+    columns = builds.read_made_columns(principal, [row.after_id for row in rows if row.after_id is not None])
     nodes = []
     for path in chosen.paths:
         maker, row, job = makers.get(path), by_path.get(path), jobs.get(path)
@@ -156,6 +159,7 @@ def _read_nodes(
                 rows=find_shown(row).counts if row else RowCounts(NOT_COMPARED),
                 inputs=_list_inputs(maker, code, chosen.paths),
                 hidden_inputs=len(hidden & set(maker.inputs)) if maker else 0,
+                columns=columns.get(row.after_id or "", ()) if row else (),
             )
         )
     return tuple(nodes)
