@@ -27,6 +27,11 @@ PAGES = {
     "guide-operation": "/guide/operation",
     "settings": "/settings",
     "tokens": "/settings/tokens",
+    "profile": "/settings/profile",
+    "notification-settings": "/settings/notifications",
+    "inbox": "/inbox",
+    "inbox-all": "/inbox?state=all",
+    "tour": "/?tour=1",
     "repositories": "/repositories",
     "repository-new": "/repositories/new",
     "repository": "/r/nyc/",
@@ -55,6 +60,11 @@ PAGES = {
     "pull-data-filtered": f"{PULL}/data?{DAILY}&change=updated&column=flights&columns=all&limit=25",
     "pull-statistics": f"{PULL}/data?{DAILY}&show=statistics",
     "pull-over-time": f"{PULL}/data?{DAILY}&show=time&column=mean_delay",
+    "pull-three-ways": f"{PULL}/data?{DAILY}&show=both",
+    "pull-two-lines": f"{PULL}/data?{DAILY}&change=updated&lines=two&limit=25",
+    "pull-row": f"{PULL}/data?{DAILY}&row=2013-01-03,%20AA",
+    "pull-conflicts": f"{PULL}/conflicts",
+    "repository-sql": "/r/nyc/sql",
     "pull-not-compared": f"{PULL}/data?dataset=/nyc/routes/summary",
     "pull-builds": f"{PULL}/builds",
     "pull-checks": f"{PULL}/checks",
@@ -92,33 +102,70 @@ def places(installation: Installation) -> dict[str, Any]:
     return {"build": builds[0]["id"], "commit": commits[0]["sha"], "daily": daily}
 
 
+PAGES_OF_ADMINS = {
+    "styleguide": "/styleguide",
+    "users": "/settings/users",
+    "user": "/settings/users/olek",
+    "audit": "/settings/audit",
+}
+OPEN_POPOVERS = """() => document.querySelectorAll('details').forEach((details) => {
+  details.open = true;
+  const popover = details.querySelector(':scope > .popover');
+  if (popover) popover.style.position = 'static';  // so that it covers nothing else
+})"""
+
+
 @pytest.mark.parametrize("name", PAGES)
-def test_page_is_sound(name: str, open_page: Callable[..., Page], places: dict[str, Any]) -> None:
+def test_page_is_sound(name: str, open_page: Callable[..., Page], places: dict[str, Any], seen: set[str]) -> None:
     page = open_page(PAGES[name].format(**places))
     assert page.locator("h1").count() == 1
     assert page.evaluate("document.querySelectorAll('*').length") <= MOST_NODES
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type] - one of its literals
-        assert find_faults(page) == []
-    page.set_viewport_size({"width": 500, "height": 1000})
-    assert measure_overflow(page) <= 0, "the page scrolls sideways at 500 px"
+    check_width(page)
+    check_all_open(page, seen)
+
+
+@pytest.mark.parametrize("name", PAGES_OF_ADMINS)
+def test_page_of_admins_is_sound(name: str, open_page: Callable[..., Page], seen: set[str]) -> None:
+    page = open_page(PAGES_OF_ADMINS[name], who="admin")
+    check_width(page)
+    check_all_open(page, seen)
 
 
 @pytest.mark.parametrize("name", ["login"])
-def test_page_for_strangers_is_sound(name: str, open_page: Callable[..., Page]) -> None:
+def test_page_for_strangers_is_sound(name: str, open_page: Callable[..., Page], seen: set[str]) -> None:
     page = open_page(f"/{name}", who="")
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type] - one of its literals
-        assert find_faults(page) == []
+    check_width(page)
+    check_all_open(page, seen)
+
+
+@pytest.fixture(scope="package")
+def seen() -> set[str]:
+    """Dialogs that have been looked at: they are the same on many pages."""
+    return set()
+
+
+def check_width(page: Page) -> None:
+    """See that a narrow window has all of it, and leave the window as it was."""
+    wide = page.viewport_size
     page.set_viewport_size({"width": 500, "height": 1000})
-    assert measure_overflow(page) <= 0
+    assert measure_overflow(page) <= 0, "the page scrolls sideways at 500 px"
+    page.set_viewport_size(wide)  # type: ignore[arg-type] - each has a size
 
 
-def test_style_guide_is_sound(open_page: Callable[..., Page]) -> None:
-    page = open_page("/styleguide", who="admin")
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type] - one of its literals
-        assert find_faults(page) == []
+def check_all_open(page: Page, seen: set[str]) -> None:
+    """Look for faults, light and dark, with everything open that opens: what is folded, popovers, each dialog."""
+    page.evaluate(OPEN_POPOVERS)
+    dialogs = page.locator("dialog[id]").evaluate_all("(dialogs) => dialogs.map((dialog) => dialog.id)")
+    new = [dialog for dialog in dialogs if re.sub(r"\d+", "", dialog) not in seen]
+    for dialog in ("", *new):
+        if dialog:
+            seen.add(re.sub(r"\d+", "", dialog))
+            page.locator(f"[id='{dialog}']").evaluate("(dialog) => dialog.showModal()")
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type] - one of its literals
+            assert find_faults(page) == []
+        if dialog:
+            page.locator(f"[id='{dialog}']").evaluate("(dialog) => dialog.close()")
 
 
 def find_faults(page: Page) -> list[str]:
