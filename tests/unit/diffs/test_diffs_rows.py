@@ -591,6 +591,16 @@ def test_changed_rows_spread_over_the_values_of_a_column(folder: Path) -> None:
     assert (read_spread_view(folder, EVERYTHING, keeps={}, parameters={}) or view).lines == []
 
 
+def test_rows_of_which_the_first_are_stored_are_not_counted_by_their_values(tmp_path: Path) -> None:
+    table = tables.make_table(tmp_path, SCHEMA)
+    table.append(tables.arrow_rows(table, [line(number) for number in range(3)]))
+    side = tables.side(table, tables.snapshot_of(table))
+    folder = tables.diff(tmp_path, None, side, key=["id"], row_limit=2)["folder"]
+    view = read_spread_view(folder, EVERYTHING, keeps={}, parameters={"by": "name"})
+    assert view is not None
+    assert view.problem.endswith("here the first 2 are.")
+
+
 def test_a_picture_has_the_key_and_what_changed(folder: Path) -> None:
     picture = take_picture(folder, key={"id": "1"}, column="name")
     assert picture is not None

@@ -60,6 +60,9 @@ def read_spread(folder: Path, sight: RowSight, *, by: str) -> RowSpread:
 
     """
     artifact = open_artifact(folder, sight)
+    if not artifact.summary.get("is_complete", True):
+        message = f"Changed rows are counted by their values where all are stored; here the first {artifact.stored_rows:,} are."
+        raise BadRequest(message)
     column = next((column for column in artifact.shown if column.name == by), None)
     if column is None or not is_countable(artifact, column):
         message = f"by: {by!r} is no column whose values can be counted."
