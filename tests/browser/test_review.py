@@ -135,10 +135,36 @@ def test_a_plus_in_a_cell_and_a_key_open_the_form_where_the_pointer_is(open_page
     page.keyboard.press("j")
     page.keyboard.press("c")
     expect(page.locator("tr.talk--say textarea")).to_be_focused()
+    page.locator("table.diff tr.a").nth(1).locator("td").last.hover()
+    page.get_by_role("button", name="+").click()
+    number = page.locator("table.diff tr.a").nth(1).locator("td.ln").last.inner_text()
+    expect(page.locator("tr.talk--say input[name=line]")).to_have_value(number)
     page.locator("h1").click()
     page.keyboard.press("g")
     page.keyboard.press("c")
     expect(page).to_have_url(re.compile("/code$"))
+
+
+def test_a_column_of_a_schema_takes_remarks(open_page: Callable[..., Page]) -> None:
+    page = open_page(f"{PULL}/schema", who="olek")
+    columns = page.locator("tr[data-column]")
+    columns.nth(1).locator("td").last.hover()
+    page.get_by_role("button", name="+").click()
+    form = page.locator("tr.talk--say form")
+    expect(form.locator("select")).to_have_value(str(columns.nth(1).get_attribute("data-column")))
+    page.mouse.move(0, 0)
+    columns.first.focus()
+    page.keyboard.press("c")
+    page.keyboard.type("Since when?")
+    page.keyboard.press("Control+Enter")
+    expect(page).to_have_url(re.compile(f"{PULL}/schema"))
+    remark = page.locator("tr[data-column] + tr.talk .remark", has_text="Since when?")
+    expect(remark).to_be_visible()
+    remark.get_by_role("button", name="Resolve").click()
+    expect(page.locator("tr.talk .remark", has_text="Since when?")).to_contain_text("Resolved by olek")
+    page.goto(PULL)
+    page.locator("article.card", has_text="Since when?").get_by_role("link", name=re.compile("nyc")).first.click()
+    expect(page).to_have_url(re.compile(f"{PULL}/schema#/nyc/"))
 
 
 def test_a_viewed_file_folds(open_page: Callable[..., Page]) -> None:

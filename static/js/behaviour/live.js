@@ -56,6 +56,14 @@ document.addEventListener('htmx:afterSettle', () => {
   }
 });
 
+// A part that asks for itself waits while somebody writes in it.
+document.addEventListener('htmx:beforeRequest', (event) => {
+  const { elt } = event.detail;
+  if (!howItAsks(elt)) return;
+  const isWritten = (field) => field === document.activeElement || field.value !== field.defaultValue;
+  if ([...elt.querySelectorAll('textarea')].some(isWritten)) event.preventDefault();
+});
+
 // Who types stays where they are, whatever comes above: browsers keep the place only while no part around it is replaced.
 let held;
 document.addEventListener('htmx:beforeSwap', () => {

@@ -1,9 +1,11 @@
 // Comments where the pointer is. Lines: table.diff[data-talk="id of a <details>"]; rows: tr[data-key], with the one form of
-// remarks on rows. A click on a line's number or sign, on the plus in a cell, or `c` takes the form below the line or row.
+// remarks on rows; columns: tr[data-column], each dataset with a form of its own. A click on a line's number or sign, on the
+// plus in a cell, or `c` takes the form below the line or row.
 import { mayBeShortcut } from './shortcuts.js';
 
 const LINE = 'table.diff[data-talk] > tbody > tr:not(.h, .talk)';
-const ROW = 'tr[data-key]';
+const ROW = 'tr[data-key], tr[data-column]';
+const CELL = ':is(tr[data-key], tr[data-column]) > :is(td, th)';
 const AFTER_G_MS = 1500;
 let saidG = -AFTER_G_MS;
 /** One button for all cells, in the one under the pointer; keys have `c`. */
@@ -11,9 +13,16 @@ const plus = Object.assign(document.createElement('button'), {
   type: 'button', className: 'say__here', textContent: '+', title: 'Comment here', tabIndex: -1,
 });
 
-/** The form of remarks on rows, where who looks may write them. */
-function rowForm() {
-  return document.querySelector('details > form[data-row-remark]');
+/** The form of remarks on a row or column, where who looks may write them. */
+function formOf(row) {
+  return row.dataset.key
+    ? document.querySelector('details > form[data-row-remark]')
+    : row.closest('[data-file]').querySelector('details > form[data-column-remark]');
+}
+
+/** The number of a line: the button in its cell is none of it. */
+function numberIn(cell) {
+  return Number(cell?.firstChild?.nodeValue);
 }
 
 /** Put a form below a row, after what was said there before. */
@@ -37,9 +46,9 @@ function sayOfLine(cell, isExtended = false) {
   const table = cell.closest('table');
   const form = document.getElementById(table.dataset.talk);
   const [before, after] = row.querySelectorAll('td.ln');
-  const isBefore = !after.textContent || (cell === before && table.matches('.diff--split'));
+  const isBefore = !numberIn(after) || (cell === before && table.matches('.diff--split'));
   if (isBefore && !form.querySelector('[name=side] [value=base]')) return;
-  const number = Number((isBefore ? before : after).textContent);
+  const number = numberIn(isBefore ? before : after);
   const { start_line: first, line: last, side } = form.querySelector('form').elements;
   const sameSide = side.value === (isBefore ? 'base' : 'head');
   if (isExtended && form.open && last.value && sameSide) {
@@ -67,7 +76,7 @@ function suggest(form) {
   const { start_line: first, line: last, side, body } = form.elements;
   const rows = document.querySelectorAll(`table[data-talk="${CSS.escape(form.parentElement.id)}"] > tbody > tr:not(.h, .talk)`);
   const lines = [...rows].filter((row) => {
-    const number = Number(row.querySelectorAll('td.ln')[1]?.textContent);
+    const number = numberIn(row.querySelectorAll('td.ln')[1]);
     return number && number >= Number(first.value || last.value) && number <= Number(last.value);
   });
   side.value = 'head';
@@ -79,6 +88,11 @@ function suggest(form) {
 
 /** Fill in the key of a cell's row, and its column; the first cell, with the sign, stands for the whole row. */
 function nameCell(form, cell) {
+  const { column } = cell.parentElement.dataset;
+  if (column) {
+    form.elements.namedItem('column').value = column;
+    return;
+  }
   for (const [name, value] of Object.entries(JSON.parse(cell.parentElement.dataset.key))) {
     const input = form.elements.namedItem(`key.${name}`);
     if (input) input.value = value ?? 'null';
@@ -87,10 +101,17 @@ function nameCell(form, cell) {
 }
 
 function sayOfRow(cell) {
-  const form = rowForm();
+  const form = formOf(cell.parentElement);
   if (!form) return;
   nameCell(form, cell);
   openBelow(form.parentElement, cell.parentElement);
+}
+
+/** Where the plus of the line under the pointer belongs: at its sign, or beside the number of that side. */
+function signAt(element) {
+  const cell = element.closest(`${LINE} > td`);
+  const place = cell && (cell.parentElement.querySelector('td.mk') ?? (cell.matches('.ln') ? cell : cell.previousElementSibling));
+  return place?.matches('.none') ? null : place;
 }
 
 /** The cell that `c` is about: that under the pointer, else the focused line's or row's. */
@@ -106,9 +127,9 @@ document.addEventListener('click', (event) => {
   if (number && !number.matches('.none')) sayOfLine(number, event.shiftKey);
   const wish = event.target.closest('button[data-suggest]');
   if (wish) suggest(wish.form);
-  const cell = event.target.closest(`${ROW} > :is(td, th)`);
-  const form = rowForm();
-  if (!cell || !form) return;
+  const cell = event.target.closest(CELL);
+  const form = cell && formOf(cell.parentElement);
+  if (!form) return;
   if (event.target === plus) {
     sayOfRow(cell);
   } else if (form.parentElement.open) {
@@ -120,8 +141,9 @@ document.addEventListener('click', (event) => {
 });
 
 document.addEventListener('mouseover', (event) => {
-  const cell = event.target.closest(`${ROW} > :is(td, th)`);
-  if (cell && cell !== plus.parentElement && rowForm()) cell.append(plus);
+  const cell = event.target.closest(CELL);
+  const place = cell && formOf(cell.parentElement) ? cell : signAt(event.target);
+  if (place && place !== plus.parentElement) place.append(plus);
 });
 
 document.addEventListener('keydown', (event) => {

@@ -3,8 +3,8 @@
 import { mayBeShortcut } from './shortcuts.js';
 
 const STEPS = {
-  j: ['tr.rd, tr[data-line], .list tbody tr[tabindex], [data-row]', 1],
-  k: ['tr.rd, tr[data-line], .list tbody tr[tabindex], [data-row]', -1],
+  j: ['tr.rd, tr[data-line], tr[data-column], .list tbody tr[tabindex], [data-row]', 1],
+  k: ['tr.rd, tr[data-line], tr[data-column], .list tbody tr[tabindex], [data-row]', -1],
   ']': ['[data-file]', 1],
   '[': ['[data-file]', -1],
   n: ['[data-thread]', 1],

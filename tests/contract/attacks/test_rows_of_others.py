@@ -105,3 +105,9 @@ def test_rights_that_are_taken_away_end_at_once(world: World, hidden: Dataset) -
         told["unseen"]["inserted"] == PullDataset.objects.get(path="/vault/hidden").comparison.summary["inserted"] > 0
     )
     assert CANARY not in shown
+    for other in (page.removesuffix("/data"), page.replace("/data", "/schema")):
+        assert "Not listed: 1 dataset that you may not see" in reader.get(other).content.decode()
+    PullDataset.objects.exclude(path="/vault/hidden").delete()
+    schema = reader.get(page.replace("/data", "/schema")).content.decode()
+    assert "No dataset that you may see is changed" in schema
+    assert "changes no JobSpec" not in schema

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.factories import datasets
 from tests.factories import repositories as make
 from webapp.accounts.models import User
 from webapp.core.errors import InvalidInput
+from webapp.datasets.models import Transaction
 from webapp.pulls import services
 from webapp.pulls.models import Comment, PullDataset, PullRequest, Viewed
-from webapp.pulls.queries.remarks import place_row_talk
+from webapp.pulls.queries.remarks import list_column_talk, place_row_talk
 
 if TYPE_CHECKING:
     from django.test import Client
@@ -146,6 +148,34 @@ def test_remarks_on_rows_stand_below_the_row_of_their_key(reader: Client, pull: 
     assert {n: [one.where for one in said] for n, said in talk.by_row.items()} == {31: ["column amount"]}
     assert [one.where for one in talk.others] == ["id = 7", ""]
     assert "Unknown" not in reader.get(f"{PAGE}/data?dataset=/shop/orders").content.decode()
+
+
+def test_remarks_on_columns_stand_below_them_until_the_schema_is_another(
+    reader: Client, pull: PullRequest, ines: Principal
+) -> None:
+    user = User.objects.get(pk=ines.user_id)
+    dataset = datasets.a_dataset("/shop/orders", by=user)
+    datasets.write(datasets.a_client(user), dataset)
+    first = Transaction.objects.get(dataset=dataset)
+    row = PullDataset.objects.create(pull=pull, path=dataset.path, dataset=dataset, change="modified", after=first)
+    assert say(reader, dataset=dataset.path, column="amount") == f"{PAGE}/schema#{dataset.path}"
+    say(reader, dataset=dataset.path, column="gone")
+    assert "column gone" in reader.get(f"{PAGE}/schema").content.decode()
+    assert 'id="comment-' not in reader.get(f"{PAGE}/data?dataset={dataset.path}").content.decode()
+    assert f'href="{PAGE}/schema#{dataset.path}"' in reader.get(PAGE).content.decode()
+
+    def look() -> tuple[dict[str, list[bool]], list[str]]:
+        talk = list_column_talk(pull, {dataset.path: ["amount"]}, [row], ines)[dataset.path]
+        below = {column: [one.is_outdated for one in said] for column, said in talk.by_column.items()}
+        return below, [one.where for one in talk.others]
+
+    assert look() == ({"amount": [False]}, ["column gone"])
+    Comment.objects.update(quoted="of another schema")
+    assert look()[0] == {"amount": [True]}
+    Comment.objects.update(quoted=first.pk)
+    datasets.write(datasets.a_client(user), dataset, total=2)
+    row.after = Transaction.objects.exclude(pk=first.pk).get(dataset=dataset)
+    assert look()[0] == {"amount": [False]}, "other rows, the same columns"
 
 
 def test_strangers_do_neither(client: Client, pull: PullRequest) -> None:

@@ -103,6 +103,10 @@ def test_what_a_head_changes_is_not_told_before_its_jobspecs_are_published(
         page = client.get(f"/r/shop/pulls/{pull.number}/{tab}").content.decode()
         assert "Not known yet" in page
         assert "changes no JobSpec" not in page
+    page = " ".join(client.get(f"/r/shop/pulls/{pull.number}").content.decode().split())
+    for text in ("rebuilds <b>no dataset</b>", "changes no dataset", "Schema <span", "Datasets changed <span"):
+        assert text not in page, text
+    assert "is known once the JobSpecs of the head are published" in page
     publication.status = PublicationState.PUBLISHED
     publication.save()
     with pytest.raises(InvalidInput, match="changes no JobSpec"):

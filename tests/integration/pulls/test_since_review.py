@@ -90,12 +90,16 @@ def test_who_has_reviewed_sees_first_what_came_since(stack: Stack, ask: Call, at
             mira.get(f"{pages}/data{query}", timeout=30).text for query in ("", f"?dataset={DOUBLED}&compared=base")
         )
         code, all_code = (mira.get(f"{pages}/code{query}", timeout=30).text for query in ("", "?since=all"))
+        schema, whole_schema = (mira.get(f"{pages}/schema{query}", timeout=30).text for query in ("", "?compared=base"))
         of_other = olek.get(f"{pages}/data", timeout=30).text, olek.get(f"{pages}/code", timeout=30).text
     assert SINCE in data
     assert "as you reviewed it" in data
     assert "new since your review" in data
     assert "compared=seen" in data  # its exports are of what is shown
     assert SINCE not in whole
+    assert "Same as you reviewed" in schema
+    assert "Same as you reviewed" not in whole_schema
+    assert 'data-column="doubled"' in whole_schema
     assert "What came since you reviewed commit" in code
     assert ("doubled.py" in code, "notes.md" in code) == (True, False)
     assert ("doubled.py" in all_code, "notes.md" in all_code) == (True, True)

@@ -139,6 +139,11 @@ def _list_before(transaction: Transaction) -> QuerySet[Transaction]:
     return own.select_related("parent").order_by("-number")
 
 
+def list_schemas(transactions: Collection[str]) -> dict[str, int | None]:
+    """Return for each of these transactions that are there the id of the schema that it left in its table."""
+    return dict(Transaction.objects.filter(pk__in=transactions).values_list("pk", "schema_id"))
+
+
 def leads_to(older: str, newer: str) -> bool:
     """Return whether a transaction is another one of the same dataset, or came before it on its line."""
     rows = Transaction.objects.filter(dataset__transactions=older, state=TransactionState.COMMITTED)

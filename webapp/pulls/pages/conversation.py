@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from webapp.core.principals import Principal
     from webapp.pulls.models import Label, PullDataset, PullRequest
+    from webapp.pulls.queries.unseen import UnseenData
     from webapp.pulls.rules.checks import CheckResult
 
 ENTRIES = 50
@@ -117,6 +118,8 @@ class ConversationPage:
     """Whether the reader may change these two."""
     offered_labels: list[Label]
     groups: list[DatasetGroup]
+    unseen: UnseenData
+    """Datasets that the reader may not see."""
     checks: list[CheckResult]
     rules: list[str]
     references: Mapping[str, str]
@@ -168,6 +171,7 @@ def read_conversation(
         may_sort=may_sort,
         offered_labels=list(list_labels(loaded.pull.repository)) if may_sort else [],
         groups=_group_datasets(loaded),
+        unseen=loaded.unseen,
         checks=queries.list_checks(loaded.pull),
         rules=_list_rules(loaded),
         references=_link(principal, loaded.pull, shown, texts_of(entry.remark for entry in pending)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -26,7 +26,15 @@ from webapp.pulls.pages.three_ways import ThreeWaysView, read_three_ways_view
 from webapp.pulls.queries import named
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.looked import find_last_review
-from webapp.pulls.queries.remarks import RowTalk, Viewing, content_of_dataset, place_row_talk, read_viewed
+from webapp.pulls.queries.remarks import (
+    ColumnTalk,
+    RowTalk,
+    Viewing,
+    content_of_dataset,
+    list_column_talk,
+    place_row_talk,
+    read_viewed,
+)
 from webapp.pulls.queries.sides import list_drift
 from webapp.pulls.queries.unseen import UnseenData
 from webapp.pulls.rules import states
@@ -241,6 +249,9 @@ class SchemaDiffPart:
     reason: str
     """Why it has no diff: nothing to compare, or what failed."""
     compared: str
+    is_since_review: bool
+    """Whether it says only what came since the reader's last review."""
+    talk: ColumnTalk
 
     @property
     def is_moving(self) -> bool:
@@ -272,11 +283,15 @@ class SchemaPage:
     head: PullHead
     tab: str
     choices: list[NamedChoice]
+    unseen: UnseenData
+    """Those that the reader may not see."""
     views: list[SchemaDiffPart]
     unchanged: list[SchemaDiffPart]
-    unseen: UnseenData
-    """Datasets that the reader may not see."""
-    missing: list[SchemaDiffPart] = field(default_factory=list)
+    missing: list[SchemaDiffPart]
+    is_since_review: bool
+    """Whether that is so of one of them."""
+    references: Mapping[str, str]
+    """Addresses of what comments name."""
 
     @property
     def is_moving(self) -> bool:
@@ -321,24 +336,42 @@ def read_data(principal: Principal, repository: str, number: int, *, parameters:
 
 
 def read_schema(principal: Principal, repository: str, number: int, *, compared: str = "") -> SchemaPage:
-    """Return what the Schema tab shows, by each dataset's default comparison or by the one of a name."""
+    """Return what the Schema tab shows: of each dataset what its Data tab shows first, or the comparison of a name."""
     loaded = load(principal, repository, number)
-    views = [_view_schema(loaded, row, compared) for row in loaded.rows]
+    views = _view_schemas(loaded, compared, principal)
     return SchemaPage(
         **frame(repository),
         head=read_head(principal, loaded),
         tab="Schema",
         choices=_list_schema_choices(loaded, compared),
+        unseen=loaded.unseen,
         views=[view for view in views if view.diff is not None and view.diff.count],
         unchanged=[view for view in views if view.diff is not None and not view.diff.count],
-        unseen=loaded.unseen,
         missing=[view for view in views if view.diff is None],
+        is_since_review=any(view.is_since_review for view in views),
+        references=link_references(
+            principal,
+            loaded.pull.repository,
+            [text for view in views for text in texts_of(view.talk.threads)],
+            loaded.pull,
+        ),
     )
 
 
-def _view_schema(loaded: Loaded, row: PullDataset, compared: str) -> SchemaDiffPart:
-    shown = named.find_shown(row, compared)
-    diff = diff_artifact(shown.comparison.schema) if shown.comparison and shown.comparison.schema else None
+def _view_schemas(loaded: Loaded, compared: str, principal: Principal) -> list[SchemaDiffPart]:
+    comparisons = {row.path: named.find_shown(row, compared or _find_first(loaded, row)) for row in loaded.rows}
+    diffs = {
+        path: diff_artifact(shown.comparison.schema) if shown.comparison and shown.comparison.schema else None
+        for path, shown in comparisons.items()
+    }
+    columns = {path: {column.path for column in diff.columns} for path, diff in diffs.items() if diff and diff.count}
+    talk = list_column_talk(loaded.pull, columns, loaded.rows, principal)
+    return [_view_schema(loaded, row, comparisons[row.path], diffs[row.path], talk[row.path]) for row in loaded.rows]
+
+
+def _view_schema(
+    loaded: Loaded, row: PullDataset, shown: named.Shown, diff: SchemaDiff | None, talk: ColumnTalk
+) -> SchemaDiffPart:
     columns = diff.columns if diff else ()
     return SchemaDiffPart(
         path=row.path,
@@ -352,6 +385,8 @@ def _view_schema(loaded: Loaded, row: PullDataset, compared: str) -> SchemaDiffP
         state=shown.comparison.state if shown.comparison else None,
         reason=shown.reason or (shown.comparison.error if shown.comparison else "Not compared yet."),
         compared=shown.name,
+        is_since_review=shown.name == states.SINCE_REVIEW,
+        talk=talk,
     )
 
 
@@ -685,7 +720,7 @@ def _list_drift(loaded: Loaded, shown: named.Shown) -> list[str]:
 
 
 def _schema_url(loaded: Loaded, row: PullDataset, shown: named.Shown) -> str:
-    query = f"?compared={shown.name}" if shown.name != row.compared else ""
+    query = f"?compared={shown.name}" if shown.name != _find_first(loaded, row) else ""
     return f"{loaded.url}/schema{query}#{row.path}"
 
 

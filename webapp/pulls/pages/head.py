@@ -256,12 +256,13 @@ def _list_tabs(loaded: Loaded, diff: counts.DiffSum, commits: int) -> list[Tab]:
     talk = pull.comments.filter(deleted_at=None).count() + pull.reviews.count()
     builds = Build.objects.filter(repository=pull.repository, branch=pull.source, kind="run").count()
     files = len(queries.list_changes(pull).files)
+    is_counted = bool(loaded.rows) or loaded.is_complete  # none is known of is not none
     return [
         Tab("Conversation", url, "comment", talk, "g o"),
         Tab("Commits", f"{url}/commits", "git-commit", commits, "g m"),
         Tab("Code", f"{url}/code", "code", files, "g c"),
-        Tab("Schema", f"{url}/schema", "rows", _count_schemas(loaded), "g s"),
-        Tab("Data", f"{url}/data", "table", diff.total, "g d"),
+        Tab("Schema", f"{url}/schema", "rows", _count_schemas(loaded) if is_counted else None, "g s"),
+        Tab("Data", f"{url}/data", "table", diff.total if is_counted else None, "g d"),
         Tab("Lineage", f"{url}/lineage", "git-compare", None, "g l"),
         Tab("Builds", f"{url}/builds", "workflow", builds, "g b"),
         Tab("Checks", f"{url}/checks", "check-circle", None, "g k"),

@@ -77,6 +77,8 @@ class Effect:
     """What the jobs of these datasets took last; None where nothing is rebuilt."""
     cost_of_all: builds.Cost | None = None
     """With everything downstream; None where that is no more."""
+    is_known: bool = True
+    """Whether the JobSpecs are published that say it."""
 
     @property
     def total(self) -> int:
@@ -294,12 +296,14 @@ def _describe_compared(loaded: Loaded, head: PullHead) -> Compared | None:
 
 
 def _describe_effect(loaded: Loaded) -> Effect:
+    if not loaded.rows and not loaded.is_known:
+        return Effect(0, 0, loaded.pull.target, is_known=False)
+    loads = [row.path for row in loaded.rows if row.loads_onto is not None]
     specs = queries.read_specs(pull=loaded.pull)
     modified, everything = (
         queries.list_targets(rows=loaded.rows, specs=specs, rebuild=rebuild)
         for rebuild in (states.MODIFIED, states.AFFECTED)
     )
-    loads = [row.path for row in loaded.rows if row.loads_onto is not None]
     cost, cost_of_all = builds.read_costs(
         [[*loads, *modified], [*loads, *everything]], branches=(loaded.pull.source, loaded.pull.target)
     )

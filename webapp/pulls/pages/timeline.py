@@ -19,7 +19,7 @@ from webapp.pulls.models import Comment, Review, TimelineEvent
 from webapp.pulls.pages.head import Loaded
 from webapp.pulls.pages.lines import word_build
 from webapp.pulls.queries import pulls as queries
-from webapp.pulls.queries.places import PlaceReader, word_key
+from webapp.pulls.queries.places import PlaceReader, is_of_column, word_key
 from webapp.pulls.queries.remarks import Remark, RemarkReader, make_remark
 from webapp.pulls.queries.threads import list_threads
 from webapp.pulls.queries.timeline import is_event_visible
@@ -257,7 +257,8 @@ def describe_anchor(
         path = anchor["dataset"]
         words = ", ".join(word_key(anchor))
         where = " · ".join(part for part in (words, anchor.get("column") and f"column {anchor['column']}") if part)
-        return Anchor(path, _find_row_url(loaded, anchor, picture), dataset=True, where=where)
+        url = f"{loaded.url}/schema#{path}" if is_of_column(anchor) else _find_row_url(loaded, anchor, picture)
+        return Anchor(path, url, dataset=True, where=where)
     if anchor.get("path"):
         lines = (str(anchor[name]) for name in ("start_line", "line") if name in anchor)
         text = f"{anchor['path']}:{'–'.join(lines)}"

@@ -52,6 +52,11 @@ class PlaceReader:
         return mask_picture(comment.picture, see_keys(self.principal, path))
 
 
+def is_of_column(anchor: Anchor) -> bool:
+    """Return whether a comment is about a column of a dataset, in all of its rows."""
+    return bool(anchor.get("dataset") and anchor.get("column") and not anchor.get("key"))
+
+
 def word_key(anchor: Anchor) -> list[str]:
     """Say which row a place is, a part of the key each."""
     masked = anchor.get("masked", ())

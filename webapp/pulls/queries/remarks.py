@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from webapp.accounts.permissions import can_repository
 from webapp.core.errors import AppError
+from webapp.datasets import queries as datasets
 from webapp.pulls.models import PendingComment, Viewed
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.pending import list_pending
-from webapp.pulls.queries.places import PlaceReader, word_key
+from webapp.pulls.queries.places import PlaceReader, is_of_column, word_key
 from webapp.pulls.queries.threads import list_threads_on_places
 from webapp.pulls.rules.suggestions import Suggestion, list_suggestions
 from webapp.repositories import queries as repositories
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 HEAD, BASE = "head", "base"
 NULL = "null"
+UNKNOWN = -1
+"""The schema of a transaction that is gone."""
 GONE = "somebody"
 """Who deleted a comment and has no account any more."""
 MAX_QUOTED = 2_000
@@ -130,6 +133,21 @@ class RowTalk:
 
 
 @dataclass(frozen=True)
+class ColumnTalk:
+    """What was said of the columns of one dataset, each in all rows."""
+
+    by_column: Mapping[str, Sequence[Remark]]
+    """By the full name of the column, of those that are shown."""
+    others: Sequence[Remark]
+    """Of columns that are not, or not any more."""
+
+    @property
+    def threads(self) -> list[Remark]:
+        """All of them."""
+        return [*chain.from_iterable(self.by_column.values()), *self.others]
+
+
+@dataclass(frozen=True)
 class Viewing:
     """Whether a reader has viewed something, and how the page says so."""
 
@@ -200,7 +218,7 @@ def place_row_talk(row: PullDataset, shown: Mapping[int, Mapping[str, Any]], pri
     rows = PlaceReader(principal)
     for comment in _list_threads(row.pull, reader):
         anchor = comment.anchor or {}
-        if anchor.get("dataset") != row.path:
+        if anchor.get("dataset") != row.path or is_of_column(anchor):
             continue
         key = anchor["key"] if isinstance(anchor.get("key"), Mapping) else {}
         number = places.get(write_key(key))
@@ -210,6 +228,37 @@ def place_row_talk(row: PullDataset, shown: Mapping[int, Mapping[str, Any]], pri
         remark = make_remark(comment, reader, where=where, is_outdated=outdated)
         (others if number is None else by_row[number]).append(remark)
     return RowTalk(by_row, others)
+
+
+def list_column_talk(
+    pull: PullRequest, shown: Mapping[str, Collection[str]], rows: Iterable[PullDataset], principal: Principal
+) -> dict[str, ColumnTalk]:
+    """Return what was said of the columns of each dataset, by path.
+
+    Args:
+        pull: the pull request.
+        shown: path of a dataset → the full names of its columns that are shown.
+        rows: its datasets that the reader may see.
+        principal: who reads.
+
+    """
+    reader = RemarkReader.of(principal, pull)
+    said = [(comment.anchor or {}, comment) for comment in _list_threads(pull, reader)]
+    said = [(anchor, comment) for anchor, comment in said if is_of_column(anchor)]
+    after = {row.path: row.after_id or "" for row in rows}
+    schemas = datasets.list_schemas({*after.values(), *(comment.quoted for _anchor, comment in said)}) if said else {}
+    below: dict[str, dict[str, list[Remark]]] = {path: defaultdict(list) for path in after}
+    others: dict[str, list[Remark]] = {path: [] for path in after}
+    for anchor, comment in said:
+        path, column = anchor["dataset"], anchor["column"]
+        if path not in after:
+            continue
+        is_shown = column in shown.get(path, ())
+        is_same = comment.quoted == after[path] or schemas.get(comment.quoted, UNKNOWN) == schemas.get(after[path])
+        where = "" if is_shown else f"column {column}"
+        remark = make_remark(comment, reader, where=where, is_outdated=not is_same)
+        (below[path][column] if is_shown else others[path]).append(remark)
+    return {path: ColumnTalk(below[path], others[path]) for path in after}
 
 
 def write_key(key: Mapping[str, Any]) -> frozenset[tuple[str, str]]:

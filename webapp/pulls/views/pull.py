@@ -38,6 +38,7 @@ from webapp.pulls.pages.preview import read_preview
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries import threads
 from webapp.pulls.queries.pending import get_pending
+from webapp.pulls.queries.places import is_of_column
 from webapp.pulls.queries.reviewers import is_group
 from webapp.sql.services import note_rows
 
@@ -352,6 +353,8 @@ def _place_url(repo: str, number: int, anchor: Mapping[str, Any]) -> str:
         return (
             f"{reverse('pull-code', args=[repo, number])}?{urlencode({'path': anchor['path']})}#file-{anchor['path']}"
         )
+    if is_of_column(anchor):
+        return f"{reverse('pull-schema', args=[repo, number])}#{anchor['dataset']}"
     if anchor.get("dataset"):
         return f"{reverse('pull-data', args=[repo, number])}?{urlencode({'dataset': anchor['dataset']}, safe='/')}"
     return _url(repo, number)
