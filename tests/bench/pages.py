@@ -23,6 +23,7 @@ import requests
 from tests.factories.installation import Installation, running_installation
 
 BRANCH = quote("feature/cancelled-flights", safe="")
+DAILY = "/r/nyc/pulls/1/data?dataset=/nyc/delays/daily"
 GOAL_MS = 200
 PAGES = [
     "/healthz",
@@ -35,12 +36,23 @@ PAGES = [
     "/r/nyc/commits/master",
     "/r/nyc/branches",
     "/r/nyc/jobspecs",
+    "/r/nyc/labels",
+    "/r/nyc/queue",
+    "/r/nyc/settings",
+    "/r/nyc/sql",
+    "/inbox",
+    "/search?q=delays",
+    "/guide/review",
+    "/settings",
+    "/settings/notifications",
+    "/settings/profile",
     "/datasets",
     "/d/nyc/clean/flights",
     f"/d/nyc/delays/daily?branch={BRANCH}&tab=branches",
     "/d/nyc/delays/daily?tab=history",
     "/d/nyc/delays/daily?tab=schema",
     "/d/nyc/delays/daily?tab=catalog",
+    "/d/nyc/delays/daily?tab=lineage",
     "/builds",
     "/builds/6",
     f"/builds/new?repository=nyc&branch={BRANCH}&target=/nyc/delays/daily",
@@ -50,7 +62,15 @@ PAGES = [
     "/r/nyc/pulls/1/code",
     "/r/nyc/pulls/1/schema",
     "/r/nyc/pulls/1/data",
-    "/r/nyc/pulls/1/data?dataset=/nyc/delays/daily&change=updated",
+    f"{DAILY}&change=updated",
+    f"{DAILY}&change=updated&lines=two",
+    f"{DAILY}&show=statistics&by=carrier",
+    f"{DAILY}&show=time&column=mean_delay",
+    f"{DAILY}&show=both",
+    "/r/nyc/pulls/1/lineage",
+    "/r/nyc/pulls/1/checks",
+    "/r/nyc/pulls/1/conflicts",
+    "/r/nyc/pulls/1/merge-box",
     "/r/nyc/pulls/1/builds",
 ]
 
