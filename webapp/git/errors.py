@@ -74,6 +74,10 @@ class TooBig(GitError):
     """A file, a set of changes or a tree is over its limit."""
 
 
+class CannotRebase(GitError):
+    """Commits cannot be made anew one by one on top of another."""
+
+
 class MergeConflict(GitError):
     """Two commits change the same lines."""
 

@@ -44,6 +44,7 @@ from webapp.git.diff import (
 from webapp.git.errors import (
     BadChange,
     BranchExists,
+    CannotRebase,
     GitError,
     HeadMoved,
     MergeConflict,
@@ -97,6 +98,8 @@ MAX_DIFFED_LINES = 1_000_000
 # Of what Git merges or takes in, since some bytes of a pack may be a file of gigabytes.
 GIT_MEMORY_BYTES = 2 * 1024**3
 MERGE_SECONDS = 60
+MOST_REBASED = 100
+"""So many commits are made anew at once: each is a merge."""
 FSCK_SECONDS = 1800
 # Longer than it takes to be sure that a lock is a dead writer's.
 LOCK_SECONDS = UNCHANGED_SECONDS + 1.5
@@ -787,6 +790,49 @@ class GitRepository:
         parents = tuple(dict.fromkeys((str(self._commit(target).id), *merged)))
         return self._write_commit(tree, parents, message, author, committer or author)
 
+    def prepare_rebase(self, *, source: str, target: str, committer: Person) -> str:
+        """Make the commits of a source anew on top of a target, without moving any branch; return the last one.
+
+        Merges among them are left out, as is what changes nothing any more. The files are what a merge would make of
+        them, or it is refused: what was settled in a merge is in none of the other commits.
+
+        Raises:
+            MergeConflict: the two conflict.
+            CannotRebase: one of the commits does, they are too many, or what comes out is not what a merge would make.
+
+        """
+        state = self.merge_state(source=source, target=target)
+        if state.conflicts:
+            raise MergeConflict(state.conflicts)
+        own = list(islice(self.iterate_upwards(source, exclude=[target]), MOST_REBASED + 1))
+        if len(own) > MOST_REBASED:
+            msg = f"More than {MOST_REBASED} commits are not rebased here. Merge, or rebase with Git."
+            raise CannotRebase(msg)
+        head = target
+        for commit in own:
+            if len(commit.parents) == 1:
+                head = self._pick(commit, head, committer)
+        if str(self._commit(head).tree.id) != state.tree:
+            msg = "The commits one by one do not make the files that a merge makes: something was settled in a merge. Merge."
+            raise CannotRebase(msg)
+        return head
+
+    def _pick(self, commit: CommitInfo, head: str, committer: Person) -> str:
+        """Make a commit anew on top of a head; return that, where nothing is left of it."""
+        onto = str(self._commit(head).tree.id)
+        # What Git 2.39 merges with its limits are two commits, from where they parted: these are made for it.
+        parted = self._write_commit(str(self._commit(commit.parents[0]).tree.id), (), "", committer, committer)
+        ours, theirs = (self._write_commit(tree, (parted,), "", committer, committer) for tree in (onto, commit.tree))
+        state = self.merge_state(source=theirs, target=ours)
+        if state.conflicts:
+            msg = f"{commit.short} ({commit.subject[:100]}) conflicts with what it would stand on. Merge instead."
+            raise CannotRebase(msg)
+        if state.tree == onto:
+            return head
+        return self._write_commit(
+            state.tree, (head,), commit.message, commit.author, committer, authored_at=commit.authored_at
+        )
+
     def _settle(self, merged: str, resolutions: Mapping[str, Resolution], *, source: str, target: str) -> str:
         """Return the tree of a merge in which each file that conflicts is what somebody wants it to be."""
         contents = [resolution.content or b"" for resolution in resolutions.values()]
@@ -962,13 +1008,20 @@ class GitRepository:
             return str(fresh.write_tree(self._repo))
 
     def _write_commit(
-        self, tree: str, parents: tuple[str, ...], message: str, author: Person, committer: Person
+        self,
+        tree: str,
+        parents: tuple[str, ...],
+        message: str,
+        author: Person,
+        committer: Person,
+        *,
+        authored_at: datetime | None = None,
     ) -> str:
         now = datetime.now(UTC)  # noqa: TID251, RUF100 - Git stamps commits itself; a frozen clock would tie their order
         with _storing():
             commit = self._repo.create_commit(
                 None,
-                _signature(author, now),
+                _signature(author, authored_at or now),
                 _signature(committer, now),
                 message.strip() + "\n",
                 pygit2.Oid(hex=tree),
@@ -1172,7 +1225,7 @@ def _signature(person: Person, now: datetime) -> pygit2.Signature:
         _clean_identity(person.name, fallback="unknown"),
         _clean_identity(person.email, fallback="unknown@localhost"),
         int(now.timestamp()),
-        0,
+        (now.utcoffset() or timedelta()) // timedelta(minutes=1),
     )
 
 

@@ -85,9 +85,10 @@ class LoadForm(forms.Form):
 
 
 class UpdateForm(forms.Form):
-    """Which head somebody looked at who brings a branch up to date."""
+    """Which head somebody looked at who brings a branch up to date, and how it is done."""
 
     expected_head = forms.CharField(required=False)
+    method = forms.ChoiceField(choices=states.UPDATE_CHOICES, required=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -213,6 +213,11 @@ class ResolutionSerializer(serializers.Serializer[Any]):
 class BranchUpdateSerializer(NullIsAbsent):
     """Body of POST …/update; it may be left out."""
 
+    method = serializers.ChoiceField(
+        choices=states.UPDATE_CHOICES,
+        required=False,
+        help_text="rebase makes the source's commits anew on top of the target",
+    )
     expected_head = Text(
         required=False, allow_blank=True, trim_whitespace=False, help_text="409 when the source has moved"
     )

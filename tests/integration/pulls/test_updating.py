@@ -49,7 +49,7 @@ def test_a_click_merges_what_the_target_has_since(repository: Repository, pull: 
     client = a_client(writer)
     page = read_page(client, HERE)
     assert "master has 2 commits that fix has not" in page
-    assert "Updating merges them into the branch" in page
+    assert "Updating merges them into the branch, or makes the branch's own commits anew on top" in page
     head = repository.git.get_head("fix")
 
     answer = client.post(f"{HERE}/update", {"expected_head": head})
@@ -66,6 +66,45 @@ def test_a_click_merges_what_the_target_has_since(repository: Repository, pull: 
     assert "pushed 1 commit and took 2 commits of master" in page
     assert "Go on 1" not in page, "the commits of the target are not those of the pull request"
     assert AuditEntry.objects.filter(verb="commit_files", actor="wim", branch="fix").count() == 1
+
+
+def test_a_rebase_makes_the_commits_anew_on_top(repository: Repository, pull: PullRequest) -> None:
+    repositories.a_commit(repository, {"more.txt": "1\n"}, branch="fix", message="Fix more")
+    before = repository.git.get_commit(repository.git.get_head("fix"))
+    writer = a_person("wim", "writer")
+    client = a_client(writer)
+    answer = client.post(f"{HERE}/update", {"expected_head": before.sha, "method": "rebase"})
+    assert answer.status_code == 302
+    last = repository.git.get_commit(repository.git.get_head("fix"))
+    first = repository.git.get_commit(last.parents[0])
+    assert first.parents == (repository.git.get_head("master"),)
+    assert [commit.subject for commit in (first, last)] == ["Fix it", "Fix more"]
+    assert (last.author, last.authored_at, last.committer.name) == (before.author, before.authored_at, "wim")
+    assert {entry.name for entry in repository.git.list_entries(last.sha)} >= {"fix.txt", "more.txt", "other.txt"}
+    page = read_page(client, HERE)
+    assert "fix has every commit of master now." in page
+    assert "pushed 2 commits and took 2 commits of master" in page
+    services.add_review(pull=pull, verdict="approve", by=principal_for_user(writer))
+    assert "The approval by wim does not count" in read_page(client, HERE)
+
+
+def test_a_rebase_that_loses_what_a_merge_settled_is_refused(repository: Repository, pull: PullRequest) -> None:
+    client = a_rest_client(a_person("wim", "writer"))
+    rebase = {"method": "rebase"}
+    repositories.a_commit(repository, {"fix.txt": "2\n"})
+    head = repository.git.get_head("fix")
+    conflict = client.post(f"{REST}/update", rebase, format="json")
+    assert (conflict.status_code, conflict.json()["conflicts"]) == (409, ["fix.txt"])
+    settled = {"resolutions": [{"path": "fix.txt", "content": "3\n"}]}
+    assert client.post(f"{REST}/update", rebase | settled, format="json").status_code == 422
+    assert repository.git.get_head("fix") == head
+    assert client.post(f"{REST}/update", settled, format="json").status_code == 200
+    repositories.a_commit(repository, {"other.txt": "new\n"})
+    head = repository.git.get_head("fix")
+    refused = client.post(f"{REST}/update", rebase, format="json")
+    assert (refused.status_code, refused.json()["code"]) == (409, "cannot_rebase")
+    assert "(Fix it) conflicts with what it would stand on" in refused.json()["detail"]
+    assert repository.git.get_head("fix") == head
 
 
 def test_who_updates_does_not_approve_and_approvals_are_void(repository: Repository, pull: PullRequest) -> None:

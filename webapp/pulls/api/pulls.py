@@ -681,7 +681,7 @@ class PullUpdate(PullEndpoint):
         responses={200: serializers.PullDetailSerializer, **refusals(409)},
     )
     def post(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002
-        """Merge the newest commits of the target into the source branch; `resolutions` settle files that conflict."""
+        """Bring the newest commits of the target into the source branch; `resolutions` settle files that conflict."""
         pull = self.find(repo, number)
         fields = read_input(serializers.BranchUpdateSerializer, self.body)
         services.update_branch(pull=pull, by=self.principal, **fields)

@@ -63,6 +63,9 @@ VIEWED, UNSEEN = "viewed", "none"
 
 MERGE_METHOD, SQUASH = "merge", "squash"
 METHOD_CHOICES = [(MERGE_METHOD, "Merge commit"), (SQUASH, "Squash into one commit")]
+REBASE = "rebase"
+UPDATE_CHOICES = [(MERGE_METHOD, "Merge commit"), (REBASE, "Commits anew on top")]
+"""How a source takes what its target has since."""
 REBUILD_CHOICES = [(MODIFIED, "What was modified"), (AFFECTED, "Also what is downstream")]
 
 

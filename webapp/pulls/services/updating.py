@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from webapp.accounts.permissions import check_repository
-from webapp.core.errors import Conflict
+from webapp.core.errors import Conflict, InvalidInput
 from webapp.pulls.queries import pulls as queries
-from webapp.pulls.rules.states import PullState
+from webapp.pulls.rules.states import MERGE_METHOD, REBASE, PullState
 from webapp.pulls.services.pulls import refresh_pull
 from webapp.repositories import services as repositories
 
@@ -29,22 +29,25 @@ def update_branch(
     by: Principal,
     expected_head: str | None = None,
     expected_target: str | None = None,
+    method: str = MERGE_METHOD,
     resolutions: Sequence[Resolution] = (),
 ) -> None:
-    """Merge the newest commits of the target into the source branch, whose data stays as it is until it is built.
+    """Bring the newest commits of the target into the source branch, whose data stays as it is until it is built.
 
     Args:
         pull: an open pull request.
         by: who may move its source branch.
         expected_head: the head of the source that was looked at.
         expected_target: the head of the target that was looked at.
+        method: merge, which makes a merge commit, or rebase, which makes the commits of the source anew on top.
         resolutions: what files that conflict are to be; the source's version of them is ours.
 
     Raises:
         PermissionDenied: the source is a protected branch.
         Conflict: the pull request is not open, one of both heads is not the expected one, the source has every commit
-            of the target already, or files conflict for which there is no resolution, which it names.
-        InvalidInput: a resolution is of a file that does not conflict, or cannot be.
+            of the target already, files conflict for which there is no resolution, which it names, or its commits
+            cannot be made anew one by one.
+        InvalidInput: a resolution is of a file that does not conflict, cannot be, or comes with a rebase.
 
     """
     check_repository(by, pull.repository.name, "write")
@@ -56,6 +59,9 @@ def update_branch(
     queries.check_target(pull, target_sha, expected_target)
     if not queries.count_apart(pull.repository, sha=pull.head_sha, base=target_sha).behind:
         raise Conflict(f"{pull.source} has every commit of {pull.target}.", code="up_to_date")
+    if method == REBASE:
+        _rebase(pull, target_sha, resolutions, by=by)
+        return
     repositories.merge_into_branch(
         repository=pull.repository,
         branch=pull.source,
@@ -64,6 +70,16 @@ def update_branch(
         message=_write_message(pull, [resolution.path for resolution in resolutions]),
         by=by,
         resolutions=resolutions,
+    )
+    refresh_pull(pull=pull)
+
+
+def _rebase(pull: PullRequest, target_sha: str, resolutions: Sequence[Resolution], *, by: Principal) -> None:
+    if resolutions:
+        text = "Files that conflict are settled in a merge, not in a rebase."
+        raise InvalidInput(text, errors={"resolutions": [text]})
+    repositories.rebase_branch(
+        repository=pull.repository, branch=pull.source, expected_head=pull.head_sha, sha=target_sha, by=by
     )
     refresh_pull(pull=pull)
 

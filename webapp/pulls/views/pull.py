@@ -40,6 +40,7 @@ from webapp.pulls.queries import threads
 from webapp.pulls.queries.pending import get_pending
 from webapp.pulls.queries.places import is_of_column
 from webapp.pulls.queries.reviewers import is_group
+from webapp.pulls.rules import states
 from webapp.sql.services import note_rows
 
 if TYPE_CHECKING:
@@ -389,8 +390,11 @@ def reviewers(request: HttpRequest, pull: PullRequest, by: Principal) -> str:
 
 @_form("#merge-title")
 def update(request: HttpRequest, pull: PullRequest, by: Principal) -> str:
-    """Merge the newest commits of the target into the source."""
-    services.update_branch(pull=pull, by=by, expected_head=_read(UpdateForm(request.POST))["expected_head"])
+    """Bring the newest commits of the target into the source."""
+    fields = _read(UpdateForm(request.POST))
+    services.update_branch(
+        pull=pull, by=by, expected_head=fields["expected_head"], method=fields["method"] or states.MERGE_METHOD
+    )
     return f"{pull.source} has every commit of {pull.target} now."
 
 

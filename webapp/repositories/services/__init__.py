@@ -39,6 +39,7 @@ from webapp.repositories.services.commits import (
     land_merge,
     merge_into_branch,
     prepare_merge,
+    rebase_branch,
     revert_to_new_branch,
     sign,
 )
@@ -111,6 +112,7 @@ __all__ = [
     "land_merge",
     "merge_into_branch",
     "prepare_merge",
+    "rebase_branch",
     "rebuild_commits",
     "remove_member",
     "remove_protection",

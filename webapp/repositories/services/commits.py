@@ -191,6 +191,21 @@ def merge_into_branch(
     return merged
 
 
+def rebase_branch(*, repository: Repository, branch: str, expected_head: str, sha: str, by: Principal) -> str:
+    """Make the commits of a branch anew on top of another commit; return the new head.
+
+    Raises:
+        Conflict: the branch moved, files conflict, which it names, or the commits cannot be made anew one by one.
+
+    """
+    verb = _check_commit(repository, branch, by=by)
+    with git_refusals():
+        rebased = repository.git.prepare_rebase(source=expected_head, target=sha, committer=person_of(by))
+    detail = {"sha": rebased, "rebased_onto": sha}
+    _land(repository, branch, before=expected_head, after=rebased, by=by, verb=verb, detail=detail)
+    return rebased
+
+
 def land_merge(*, repository: Repository, branch: str, expected_head: str, sha: str, by: Principal) -> None:
     """Move a branch to a prepared merge commit, if the branch still points where the merge was made for."""
     check_copy(repository=repository)
