@@ -20,6 +20,8 @@ from webapp.core import clock
 from webapp.datasets.models import Dataset
 from webapp.pulls.models import PullRequest
 from webapp.pulls.services import pulls
+from webapp.repositories.models import Publication
+from webapp.repositories.rules.states import PublicationState
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
 
@@ -35,6 +37,7 @@ def pull(home: Any, monkeypatch: pytest.MonkeyPatch) -> PullRequest:
     for name in ("a", "b"):
         publish(repository, "master", "1", name=name)
         publish(repository, "feature", "2", name=name)
+    Publication.objects.filter(repository=repository).update(status=PublicationState.PUBLISHED)
     return pulls.open_pull(repository=repository, title="Change", source="feature", target="master", by=ines)
 
 

@@ -25,6 +25,8 @@ from webapp.pulls.rules import states
 from webapp.pulls.rules.states import MergeState
 from webapp.pulls.serializers import MergeSerializer, PullDatasetSerializer
 from webapp.pulls.services import build_pull, merging, pulls
+from webapp.repositories.models import Publication
+from webapp.repositories.rules.states import PublicationState
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
 RAW = "/shop/raw"
@@ -44,6 +46,7 @@ def pull(home: Path, db: None, monkeypatch: pytest.MonkeyPatch) -> PullRequest:
     make.a_commit(repository, {"notes.txt": "new\n"}, branch="feature", by=ines)
     for branch, digest in (("master", "1"), ("feature", "2")):
         publish(repository, branch, digest)
+    Publication.objects.filter(repository=repository).update(status=PublicationState.PUBLISHED)
     user = User.objects.get(username="ines")
     dataset = make_datasets.a_dataset(RAW, by=user)
     make_datasets.write(make_datasets.a_client(user), dataset)

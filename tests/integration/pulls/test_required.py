@@ -117,7 +117,9 @@ def test_what_a_head_changes_is_not_told_before_its_jobspecs_are_published(
     assert said[2:4] == [(f"No {what} change", "no dataset is changed") for what in ("row", "schema")]
 
 
-def test_what_a_head_changes_is_not_told_before_somebody_has_looked_at_its_jobspecs(repository: Repository) -> None:
+def test_what_a_head_changes_is_not_told_before_somebody_has_looked_at_its_jobspecs(
+    repository: Repository, client: Client
+) -> None:
     """A worker looks when they are published; until then the rows are those of the head before."""
     pull = open_pull(repository, {"notes.txt": "new\n"})
     Protection.objects.update(checks=list(CHECKS), approvals=0)
@@ -135,6 +137,15 @@ def test_what_a_head_changes_is_not_told_before_somebody_has_looked_at_its_jobsp
     head = read_conversation(ines, "shop", pull.number)
     assert head.head.is_known
     assert head.rules == [*(f"a green check {name}" for name in CHECKS), "maintainers may merge past them"]
+
+    # A push later: what the head before would rebuild is not what merging rebuilds.
+    assert pull.datasets.exists()
+    make.a_commit(repository, {"notes.txt": "newer\n"}, branch="feature")
+    pulls.refresh_pull(pull=pull)
+    client.force_login(User.objects.get(pk=ines.user_id))
+    page = " ".join(client.get(f"/r/shop/pulls/{pull.number}").content.decode().split())
+    assert "is known once the JobSpecs of the head are published" in page
+    assert "Merging rebuilds" not in page
 
 
 def test_a_branch_older_than_a_rule_of_the_target_is_compared_by_it(repository: Repository) -> None:

@@ -296,9 +296,10 @@ def _describe_compared(loaded: Loaded, head: PullHead) -> Compared | None:
 
 
 def _describe_effect(loaded: Loaded) -> Effect:
-    if not loaded.rows and not loaded.is_known:
-        return Effect(0, 0, loaded.pull.target, is_known=False)
     loads = [row.path for row in loaded.rows if row.loads_onto is not None]
+    if not loaded.is_known:
+        # The rows are those that the head before would change.
+        return Effect(0, 0, loaded.pull.target, loads=len(loads), is_known=False)
     specs = queries.read_specs(pull=loaded.pull)
     modified, everything = (
         queries.list_targets(rows=loaded.rows, specs=specs, rebuild=rebuild)
