@@ -80,7 +80,7 @@ clean: ; @rm -rf .venv node_modules static/build staticfiles
 .venv/.jars: webapp/runtime/management/commands/fetch_jar.py | .venv/.runtime
 	@$(BIN)/python manage.py fetch_jar --s3 && { ls .venv/jars/*aws*.jar >/dev/null 2>&1 && touch $@ .venv/.jar || true; }
 
-static/build/.stamp: package-lock.json .locks/requirements.txt $(wildcard static/js/* static/js/*/* static/css/* static/img/* static/*.mjs templates/* templates/*/*) | .venv/.runtime
+static/build/.stamp: package-lock.json .locks/requirements.txt $(wildcard static/js/* static/js/*/* static/css/* static/css/*/* static/img/* static/*.mjs templates/* templates/*/*) | .venv/.runtime
 	@$(BIN)/python manage.py build_assets && touch $@
 
 debian: ; @$(BIN)/python manage.py install_debian

@@ -58,6 +58,7 @@ PAGES = {
     "pull-schema": f"{PULL}/schema",
     "pull-data": f"{PULL}/data?{DAILY}",
     "pull-data-filtered": f"{PULL}/data?{DAILY}&change=updated&column=flights&columns=all&limit=25",
+    "pull-data-wide": f"{PULL}/data?dataset=/nyc/clean/flights&also=origin",
     "pull-statistics": f"{PULL}/data?{DAILY}&show=statistics",
     "pull-over-time": f"{PULL}/data?{DAILY}&show=time&column=mean_delay",
     "pull-three-ways": f"{PULL}/data?{DAILY}&show=both",

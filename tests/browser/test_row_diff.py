@@ -24,6 +24,11 @@ TOP_OF_ROW = """(row) => {
   const box = row.getBoundingClientRect();
   return document.elementFromPoint(box.left + 40, box.top + box.height / 2)?.closest('tr') === row;
 }"""
+IS_ON_TOP = """(element) => {
+  const box = element.getBoundingClientRect();
+  const shown = document.elementFromPoint(box.left + Math.min(box.width / 2, 40), box.top + box.height / 2);
+  return box.top >= 0 && box.bottom <= innerHeight && element.contains(shown);
+}"""
 TOP_OF_DIFF = "document.querySelector('#row-diff').getBoundingClientRect().top"
 """What is above may arrive late: the browser then scrolls on its own, so that the reader sees the same."""
 PRESS = "(link) => { link.focus({preventScroll: true}); link.click(); }"
@@ -73,6 +78,29 @@ def test_headings_stay_above_the_rows_that_scroll(open_page: Callable[..., Page]
     for left, top in ((0, 900), (60, 900), (60, 2000)):
         body.evaluate("(element, [left, top]) => element.scrollTo(left, top)", [left, top])
         assert all(page.evaluate(HEADINGS_ON_TOP))
+
+
+@pytest.mark.parametrize("height", [1000, 720])
+def test_tabs_dataset_headings_and_key_stay_while_page_and_rows_are_scrolled(
+    open_page: Callable[..., Page], height: int
+) -> None:
+    page = open_page(f"{DATA}&limit=100&columns=all", viewport={"width": 1000, "height": height})
+    rows = page.locator(".rows-body")
+    key = page.locator("tr[data-key] > th.key:nth-of-type(1)").nth(60)
+    left = key.evaluate("(cell) => cell.getBoundingClientRect().left")
+    place = key.evaluate("(cell) => cell.offsetTop") - 150
+    for down in (0.5, 1):
+        page.evaluate(f"scrollTo(0, {down} * document.documentElement.scrollHeight)")
+        rows.evaluate("(element, top) => element.scrollTo(80, top)", place)
+        for name in (
+            "#page-tabs [aria-current]",
+            "#dataset-title",
+            "table.rows thead th.key",
+            "table.rows thead th.num",
+        ):
+            assert page.locator(name).first.evaluate(IS_ON_TOP), f"{name} is out of sight at {down}"
+        assert key.evaluate(IS_ON_TOP)
+        assert key.evaluate("(cell) => cell.getBoundingClientRect().left") == pytest.approx(left, abs=1)
 
 
 def test_a_wide_table_shows_what_differs_and_other_columns_by_their_chips(open_page: Callable[..., Page]) -> None:
