@@ -12,7 +12,7 @@ import requests
 from playwright.sync_api import expect
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Page, Route
 
     from tests.factories.installation import Installation
 
@@ -49,17 +49,58 @@ def test_a_build_that_ends_leaves_nothing_old_on_its_page(
     expect(others.locator("#repobar").get_by_role("link", name="Builds")).to_have_text(re.compile(r"Builds\s*0"))
 
 
+FOLLOW_ANOTHER = """() => {
+  const log = document.querySelector('follow-log').cloneNode(true);
+  log.setAttribute('src', '/events/jobs/the-last/log');
+  document.querySelector('follow-log').replaceWith(log);
+}"""
+"""Draw the log again, of a job whose stream the test writes."""
+
+
+def test_a_log_is_followed_until_its_reader_scrolls_up_and_its_errors_are_found(open_page: Callable[..., Page]) -> None:
+    page = open_page("/builds/6")
+    waiting = [[*range(90_001, 90_201)]]
+
+    def answer(route: Route) -> None:
+        """Bring the lines that are new, and end: the browser connects again by itself."""
+        lines = [
+            {"n": n, "t": "", "level": "error" if n == 90_020 else "info", "text": f"line {n}"}
+            for n in (waiting.pop() if waiting else ())
+        ]
+        body = f"retry: 100\n\nevent: line\ndata: {json.dumps(lines)}\n\n"
+        route.fulfill(content_type="text/event-stream", body=body)
+
+    page.route("/events/jobs/*/log*", answer)
+    page.evaluate(FOLLOW_ANOTHER)
+    follow, log = page.get_by_label("Follow"), page.get_by_role("log")
+    log.scroll_into_view_if_needed()
+    expect(page.locator("#L90200")).to_be_in_viewport()
+    expect(follow).to_be_checked()
+    log.hover()
+    page.mouse.wheel(0, -1500)
+    expect(follow).not_to_be_checked()
+    place = log.evaluate("(pane) => pane.scrollTop")
+    waiting.append([*range(90_201, 90_251)])
+    expect(page.locator("#L90250")).to_be_attached()
+    assert log.evaluate("(pane) => pane.scrollTop") == place
+
+    error = page.locator("#L90020")
+    expect(error).to_contain_text("Error: line 90020")
+    expect(error).not_to_be_in_viewport()
+    page.get_by_role("button", name="First error").click()
+    expect(error).to_be_in_viewport()
+    expect(error.locator("a")).to_be_focused()
+    follow.check()
+    expect(page.locator("#L90250")).to_be_in_viewport()
+
+
 def test_a_log_whose_last_lines_come_with_its_end_is_not_live(open_page: Callable[..., Page]) -> None:
     page = open_page("/builds/6")
     lines = [{"n": 90_001, "t": "", "level": "info", "text": "the last one"}]
     events = [("line", lines), ("done", {"reason": "COMPLETED", "code": 0})]
     stream = "".join(f"event: {name}\ndata: {json.dumps(data)}\n\n" for name, data in events)
     page.route("/events/jobs/*/log*", lambda route: route.fulfill(content_type="text/event-stream", body=stream))
-    page.evaluate("""() => {
-      const log = document.querySelector('follow-log').cloneNode(true);
-      log.setAttribute('src', '/events/jobs/the-last/log');
-      document.querySelector('follow-log').replaceWith(log);
-    }""")
+    page.evaluate(FOLLOW_ANOTHER)
     expect(page.get_by_text("the last one")).to_be_attached()
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     expect(page.locator("[data-log-status]")).to_have_text("90001 lines, end of the log")

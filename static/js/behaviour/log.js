@@ -134,9 +134,19 @@ customElements.define('follow-log', class extends HTMLElement {
     const time = document.createElement('time');
     time.textContent = String(line.t ?? '').replace(/^.*T/, '').replace(/(\.\d{3})\d*/, '$1').replace(/(Z|[+-]\d\d:?\d\d)$/, '');
     const text = document.createElement('span');
-    text.append(coloured(line.text ?? ''));
+    text.append(...this.mark(item.className), coloured(line.text ?? ''));
     item.append(number, time, text);
     return item;
+  }
+
+  /** What says in words and by a sign, as the server does, what a colour says. */
+  mark(level) {
+    if (!level) return [];
+    const word = document.createElement('b');
+    word.className = 'sr';
+    word.textContent = level === 'e' ? 'Error: ' : 'Warning: ';
+    const sign = level === 'e' && this.querySelector('[data-first-error] .icon');
+    return sign ? [word, sign.cloneNode(true)] : [word];
   }
 
   paint(item) {
@@ -156,7 +166,9 @@ customElements.define('follow-log', class extends HTMLElement {
   }
 
   toEnd() {
-    this.moving = true;
+    const { scrollTop } = this.pane;
     this.pane.scrollTop = this.pane.scrollHeight;
+    // Only a move is told as a scroll; without one, the next scroll is the reader's.
+    this.moving = this.pane.scrollTop !== scrollTop;
   }
 });
