@@ -178,6 +178,21 @@ def read_conversation(
     )
 
 
+@dataclass(frozen=True)
+class MergePart:
+    """Context of the merge box alone."""
+
+    head: PullHead
+    merge: MergeBox
+
+
+def read_merge(principal: Principal, repository: str, number: int) -> MergePart:
+    """Return the merge box alone: a page asks for it every few seconds, and what was said takes longer to read."""
+    loaded = load(principal, repository, number)
+    head = read_head(principal, loaded)
+    return MergePart(head, describe_merge(principal, loaded, head))
+
+
 def read_news(principal: Principal, repository: str, number: int, *, after: int, seen: str) -> News | None:
     """Return a page of the entries after the first so many; None where nothing came since, which costs next to nothing.
 

@@ -100,10 +100,10 @@ def show_conversation(request: HttpRequest, repo: str, number: int) -> HttpRespo
 @require_safe
 def show_merge_box(request: HttpRequest, repo: str, number: int) -> HttpResponse:
     """Show the merge box alone, for the page that keeps asking, with what its reader has chosen and seen."""
-    page = conversation.read_conversation(signed_in(request), repo, number)
-    context = {"head": page.head, "merge": page.merge, "chosen": request.GET}
+    part = conversation.read_merge(signed_in(request), repo, number)
+    context = {"head": part.head, "merge": part.merge, "chosen": request.GET}
     # htmx stops asking at 286; the page asks for what stands beside the box by itself then
-    return pages.render(request, "pulls/_merge.html", context, status=200 if page.merge.moving else 286)
+    return pages.render(request, "pulls/_merge.html", context, status=200 if part.merge.moving else 286)
 
 
 @require_safe
