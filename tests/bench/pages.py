@@ -3,7 +3,8 @@
     make bench-pages           or    python -m tests.bench.pages [--repeat 15]
 
 Prints the median and the slowest answer of each page in milliseconds, and the ratio to `/healthz` in the same run;
-then what pages cost in a large installation, by `tests.bench.growth`.
+then how long it takes in a browser until a click is seen, by `tests.bench.clicks`, and what pages cost in a large
+installation, by `tests.bench.growth`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from urllib.parse import quote
 
 import requests
 
+from tests.bench import clicks
 from tests.factories.installation import Installation, running_installation
 
 BRANCH = quote("feature/cancelled-flights", safe="")
@@ -101,12 +103,14 @@ def main() -> None:
         with running_installation(home) as installation:
             session = sign_in(installation)
             measured = {page: measure(session, installation.url + page, repeat) for page in PAGES}
+            clicked = clicks.measure(installation, repeat)
     floor = statistics.median(measured["/healthz"])
     print(f"{'page':<76}{'median':>9}{'slowest':>10}{'x healthz':>11}")
     for page, values in measured.items():
         median = statistics.median(values)
         mark = "" if median <= GOAL_MS else f"  over {GOAL_MS} ms"
         print(f"{page:<76}{median:>6.0f} ms{max(values):>7.0f} ms{median / floor:>11.1f}{mark}")
+    clicks.show(clicked)
     # In a process of its own: Django's settings are read once, and belong to a home.
     subprocess.run([sys.executable, "-m", "tests.bench.growth"], check=True)
 

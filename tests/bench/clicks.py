@@ -1,0 +1,111 @@
+"""From click to paint: what a reader of the demo waits for in a browser, with all that the server does meanwhile.
+
+    make bench-pages           or    python -m tests.bench.clicks [--repeat 9]
+
+Prints the median and the slowest of each act in milliseconds, from the click to the frame after the new content.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import statistics
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from playwright.sync_api import sync_playwright
+
+from tests.factories.installation import running_installation
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+    from tests.factories.installation import Installation
+
+GOAL_MS = 100
+DAILY = "/r/nyc/pulls/1/data?dataset=/nyc/delays/daily"
+IN_PLACE = """
+selector => new Promise(done => {
+  const start = performance.now();
+  const paint = () => requestAnimationFrame(() => setTimeout(() => done(performance.now() - start)));
+  const isAsked = document.querySelector(selector).closest('[hx-boost="true"]');
+  if (isAsked) document.body.addEventListener('htmx:afterSettle', paint, {once: true});
+  document.querySelector(selector).click();
+  if (!isAsked) paint();
+})
+"""
+"""What a click changes on the page; what htmx asks for is there once it has settled."""
+FIRST_PAINT = "() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
+
+
+@dataclass(frozen=True)
+class Act:
+    """Something that a reader clicks on."""
+
+    page: str
+    selector: str
+    is_in_place: bool = True
+
+
+ACTS = {
+    "filter: changed rows": Act(DAILY, "nav[aria-label='Kind of change'] a[href*='change=updated']"),
+    "page: the next rows": Act(f"{DAILY}&limit=25", "#rows-next"),
+    "expand: all columns": Act(f"{DAILY}&change=updated", "#rows-columns"),
+    "expand: the checks that are met": Act("/r/nyc/pulls/1", "#merge-box details > summary"),
+    "tab: the schema": Act("/r/nyc/pulls/1", "a[href$='/pulls/1/schema']", is_in_place=False),
+    "tab: the data": Act("/r/nyc/pulls/1", "a[href$='/pulls/1/data']", is_in_place=False),
+}
+
+
+def main() -> None:
+    """Start the product with its demo, click, print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeat", type=int, default=9)
+    repeat = parser.parse_args().repeat
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder) / "home"
+        home.mkdir(mode=0o700)
+        with running_installation(home) as installation:
+            show(measure(installation, repeat))
+
+
+def measure(installation: Installation, repeat: int) -> dict[str, list[float]]:
+    """Return the milliseconds of each act; its first time, which compiles, is left out."""
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(
+            executable_path=os.environ.get("CHROMIUM") or shutil.which("chromium"), chromium_sandbox=False
+        )
+        page = chromium.new_page(base_url=installation.url, viewport={"width": 1400, "height": 1000})
+        page.goto("/login")
+        page.fill("#id_username", "mira")
+        page.fill("#id_password", installation.password_of("mira"))
+        page.press("#id_password", "Enter")
+        page.wait_for_url(f"{installation.url}/")
+        return {name: [click(page, act) for _ in range(repeat + 1)][1:] for name, act in ACTS.items()}
+
+
+def click(page: Page, act: Act) -> float:
+    """Milliseconds from a click to what is seen of it."""
+    page.goto(act.page)
+    if act.is_in_place:
+        return float(page.evaluate(IN_PLACE, act.selector))
+    with page.expect_navigation():
+        page.click(act.selector)
+    page.wait_for_function(FIRST_PAINT)
+    return float(page.evaluate(FIRST_PAINT))
+
+
+def show(measured: dict[str, list[float]]) -> None:
+    """Print a line for each act."""
+    print(f"{'from click to paint':<44}{'median':>9}{'slowest':>10}")
+    for name, values in measured.items():
+        median = statistics.median(values)
+        mark = "" if median <= GOAL_MS else f"  over {GOAL_MS} ms"
+        print(f"{name:<44}{median:>6.0f} ms{max(values):>7.0f} ms{mark}")
+
+
+if __name__ == "__main__":
+    main()
