@@ -27,7 +27,8 @@ os.environ.setdefault(SHARED, _HOME)  # workers get the environment of the proce
 os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "true")  # Playwright's event loop runs beside the ORM in one thread
 
 _TOGETHER = {
-    "tests/browser/days/": "days",
+    # One after the other: two that load their demo at once take longer than anybody waits.
+    "tests/browser/days/": "installation",
     "tests/browser/": "installation",
     "tests/spark/engine/": "Spark",
     "tests/contract/catalog/test_catalog_spark": "Spark",
