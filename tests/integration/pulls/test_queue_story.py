@@ -94,6 +94,7 @@ def test_files_that_land_before_are_there_for_what_is_tested_behind_them(stack: 
     ask("ines", "POST", f"{PULLS}/{files}/uploads", json={"dataset": FILES, "load": True}, expect=200)
     for number in (files, code):
         approve(ask, number)
+        wait_until(lambda: not blockers(ask, number), seconds=60)
     for number in (files, code):
         ask("mira", "POST", f"{PULLS}/{number}/queue", json={}, expect=202)
     landed = [wait_for_end(ask, number) for number in (files, code)]

@@ -61,8 +61,8 @@ def is_waiting_for_files(queued: QueuedMerge) -> bool:
     untested = [row.pull_id for row in list_before(queued) if row.state not in (QueueState.GREEN, QueueState.LANDING)]
     if PullDataset.objects.filter(pull__in=untested, loads_onto__isnull=False).exists():
         return True
-    merges = Merge.objects.filter(repository=queued.repository, target=queued.target, state=MergeState.BUILDING)
-    return merges.exclude(loads=[]).exists()
+    merges = Merge.objects.filter(repository=queued.repository, target=queued.target).exclude(loads=[])
+    return merges.exclude(state__in=[MergeState.DONE, MergeState.ABANDONED]).exists()
 
 
 def find_queued(pull: PullRequest) -> QueuedMerge | None:
