@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.talking import comment_on_a_line
+
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
@@ -36,15 +38,7 @@ def test_an_empty_comment_is_refused_in_words(open_page: Callable[..., Page]) ->
 
 def test_a_click_on_a_line_takes_a_remark_there(open_page: Callable[..., Page]) -> None:
     page = open_page(f"{PULL}/code", who="olek")
-    line = page.locator("table.diff[data-talk] > tbody > tr.a").first
-    line.locator("td.mk").click()
-    page.keyboard.type("Why **this** line?")
-    page.keyboard.press("Control+Enter")
-    remark = page.locator("tr.talk .remark", has_text="Why this line?").last
-    expect(remark.locator("strong")).to_have_text("this")
-    expect(line.locator("xpath=following-sibling::tr[1]")).to_contain_text("Why this line?")
-    remark.get_by_role("button", name="Resolve").click()
-    expect(page.locator("tr.talk .remark", has_text="Why this line?").last).to_contain_text("Resolved by olek")
+    comment_on_a_line(page)
 
 
 def test_lines_are_chosen_by_two_clicks_and_a_change_of_them_suggested(open_page: Callable[..., Page]) -> None:

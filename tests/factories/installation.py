@@ -78,8 +78,8 @@ class Installation:
     def make_user(self, username: str, *, roles: Mapping[str, str]) -> None:
         """Make somebody with roles on repositories, unless they are there."""
         token = self.make_token()
-        known = {user["username"] for user in self.get("/users?limit=100", token=token)["results"]}
-        if username not in known:
+        names = {user["username"] for user in self.get("/users?limit=100", token=token)["results"]}
+        if username not in names:
             self.post("/users", {"username": username, "password": PASSWORD}, token=token)
         for repository, role in roles.items():
             self.post(f"/repositories/{repository}/members", {"user": username, "role": role}, token=token)

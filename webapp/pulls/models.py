@@ -83,6 +83,14 @@ class PullRequest(models.Model):
         return f"{self.repository_id}#{self.number}"
 
 
+class ChangedDatasets(models.QuerySet["PullDataset"]):
+    """Datasets of pull requests."""
+
+    def loading(self) -> Self:
+        """Return those whose files merging loads on the target."""
+        return self.filter(loads_onto__isnull=False)
+
+
 class PullDataset(models.Model):
     """One dataset that a pull request changes or affects, with the two transactions compared."""
 
@@ -113,6 +121,8 @@ class PullDataset(models.Model):
     """Whether the branch's data was made by the branch's published code."""
     loads_onto = models.CharField(max_length=50, null=True)  # noqa: DJ001 NULL leaves on the source what was loaded there
     """The target's transaction on which merging loads the files of the source again; empty where it had none."""
+
+    objects = ChangedDatasets.as_manager()
 
     class Meta(TypedModelMeta):
         constraints: ClassVar = [models.UniqueConstraint(fields=["pull", "path"], name="pull_dataset_once")]

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.days.conftest import DEMO, check_fit, compare_rows
+from tests.browser.talking import comment_on_a_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,15 +35,7 @@ def read_code(page: Page) -> None:
     expect(page.locator(".folded")).to_have_count(1)
     files.first.uncheck()
     expect(page.get_by_text(f"0 of {total} viewed")).to_be_visible()
-    line = page.locator("table.diff[data-talk] > tbody > tr.a").first
-    line.locator("td.mk").click()
-    page.keyboard.type("Why **this** line?")
-    page.keyboard.press("Control+Enter")
-    remark = page.locator("tr.talk .remark", has_text="Why this line?").last
-    expect(remark.locator("strong")).to_have_text("this")
-    expect(line.locator("xpath=following-sibling::tr[1]")).to_contain_text("Why this line?")
-    remark.get_by_role("button", name="Resolve").click()
-    expect(page.locator("tr.talk .remark", has_text="Why this line?").last).to_contain_text("Resolved by olek")
+    comment_on_a_line(page)
     page.locator("h1").click()
     page.keyboard.press("j")
     page.keyboard.press("c")

@@ -129,8 +129,8 @@ def test_finished_build_page_offers_another_try_to_who_may_start_it(
     assert answer.status_code == 302
     assert Build.objects.get(pk=int(answer["Location"].split("/")[-1])).retry_of == build
     Build.objects.filter(pk=build.pk).update(state=BuildState.COMPLETED)
-    for one in (browser, reader):
-        assert "Retry" not in read_page(one.get(f"/builds/{build.pk}")), "there is nothing to try again"
+    for client in (browser, reader):
+        assert "Retry" not in read_page(client.get(f"/builds/{build.pk}")), "there is nothing to try again"
 
 
 def test_build_that_could_not_be_planned_says_why(world: World, browser_of: Callable[[int], Client]) -> None:

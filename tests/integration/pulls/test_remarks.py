@@ -146,7 +146,7 @@ def test_remarks_on_rows_stand_below_the_row_of_their_key(reader: Client, pull: 
 
     talk = place_row_talk(row, {31: {"id": 5}, 32: {"id": 6}}, make.a_person())
     assert {n: [one.where for one in said] for n, said in talk.by_row.items()} == {31: ["column amount"]}
-    assert [one.where for one in talk.others] == ["id = 7", ""]
+    assert [remark.where for remark in talk.others] == ["id = 7", ""]
     assert "Unknown" not in reader.get(f"{PAGE}/data?dataset=/shop/orders").content.decode()
 
 
@@ -166,8 +166,8 @@ def test_remarks_on_columns_stand_below_them_until_the_schema_is_another(
 
     def look() -> tuple[dict[str, list[bool]], list[str]]:
         talk = list_column_talk(pull, {dataset.path: ["amount"]}, [row], ines)[dataset.path]
-        below = {column: [one.is_outdated for one in said] for column, said in talk.by_column.items()}
-        return below, [one.where for one in talk.others]
+        below = {column: [remark.is_outdated for remark in remarks] for column, remarks in talk.by_column.items()}
+        return below, [remark.where for remark in talk.others]
 
     assert look() == ({"amount": [False]}, ["column gone"])
     Comment.objects.update(quoted="of another schema")

@@ -21,7 +21,7 @@ from webapp.pulls.pages.code import FILES, ChangedFolder, FileView, group_files,
 from webapp.pulls.pages.head import frame
 from webapp.pulls.queries.labels import list_labels
 from webapp.pulls.queries.lists import ALL, PullFilter, list_pulls
-from webapp.pulls.queries.own import list_files_to_land, list_own
+from webapp.pulls.queries.own import choose_to_land, list_own
 from webapp.pulls.queries.templates import read_template
 from webapp.pulls.rules.datasets import classify_datasets
 from webapp.pulls.rules.labels import TONE_CHOICES
@@ -284,6 +284,6 @@ def _compare(repository: Repository, source: str, target: str) -> Difference:
         files=[view_file(repository, source, file, may_edit=False, whole="", here=here, keeps={}) for file in files],
         file_count=len(changed),
         datasets=changes if MASTER in (source, target) or changes else {},
-        loads=list_files_to_land(repository, source=source, target=target),
+        loads=choose_to_land(repository, {path: own[path] for path in loaded}, source=source, target=target),
         conflicts=list(repositories.merge_state(repository, head, base).conflicts),
     )

@@ -113,7 +113,7 @@ def get_loaded(pull: PullRequest, row: PullDataset) -> LoadedDataset:
 
 def list_chosen(pull: PullRequest) -> list[LoadedDataset]:
     """List the datasets whose files merging loads."""
-    return list_loaded(pull, pull.datasets.filter(loads_onto__isnull=False))
+    return list_loaded(pull, pull.datasets.loading())
 
 
 def list_loads(pull: PullRequest, *, key: str) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from webapp.pulls.models import PullDataset
 from webapp.pulls.rules.states import PullState
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from webapp.datasets.models import Transaction
     from webapp.repositories.models import Repository
@@ -45,10 +45,16 @@ def list_own(
 def list_files_to_land(repository: Repository, *, source: str, target: str) -> list[str]:
     """List the datasets that have files of the source's own which no merge has loaded on the target."""
     own, loaded = list_own(repository=repository, branches=[source], paths=())
-    uploads = builds.read_uploads({path: own[path] for path in loaded})
-    paths = {own[path].pk: path for path, of_branch in uploads.items() if of_branch.uploads}
-    merged = PullDataset.objects.filter(
+    heads = {path: own[path] for path in loaded}
+    return choose_to_land(repository, heads, source=source, target=target)
+
+
+def choose_to_land(repository: Repository, heads: Mapping[str, Transaction], *, source: str, target: str) -> list[str]:
+    """Return those of the datasets that were loaded on a source, by path, whose files no merge has loaded on the target."""
+    uploads = builds.read_uploads(heads)
+    paths = {heads[path].pk: path for path, of_branch in uploads.items() if of_branch.uploads}
+    merged = PullDataset.objects.loading().filter(
         pull__repository=repository, pull__source=source, pull__target=target, pull__state=PullState.MERGED
     )
-    landed = merged.filter(loads_onto__isnull=False, after__in=paths).values_list("after", flat=True)
-    return sorted(path for pk, path in paths.items() if pk not in set(landed))
+    landed = set(merged.filter(after__in=paths).values_list("after", flat=True))
+    return sorted(path for pk, path in paths.items() if pk not in landed)

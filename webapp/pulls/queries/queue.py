@@ -59,7 +59,7 @@ def list_before(queued: QueuedMerge) -> list[QueuedMerge]:
 def is_waiting_for_files(queued: QueuedMerge) -> bool:
     """Return whether files that land before a merge are still to be loaded, by a test before it or on the target."""
     untested = [row.pull_id for row in list_before(queued) if row.state not in (QueueState.GREEN, QueueState.LANDING)]
-    if PullDataset.objects.filter(pull__in=untested, loads_onto__isnull=False).exists():
+    if PullDataset.objects.loading().filter(pull__in=untested).exists():
         return True
     merges = Merge.objects.filter(repository=queued.repository, target=queued.target).exclude(loads=[])
     return merges.exclude(state__in=[MergeState.DONE, MergeState.ABANDONED]).exists()
@@ -130,7 +130,7 @@ def find_refusal_of_rights(row: QueuedMerge) -> str:
     by = accounts.principal_for_user(user)
     refusal = find_refusal(check_repository, by, row.repository.name, "write")
     if not refusal:
-        paths = row.pull.datasets.filter(loads_onto__isnull=False).values_list("path", flat=True)
+        paths = row.pull.datasets.loading().values_list("path", flat=True)
         refusal = find_load_refusal(by, row.pull, list(paths))
     return explain_lost_rights(user.username, refusal) if refusal else ""
 

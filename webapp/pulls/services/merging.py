@@ -124,7 +124,7 @@ def check_loads(pull: PullRequest, by: Principal) -> None:
         PermissionDenied: it says which right is missing.
 
     """
-    paths = list(pull.datasets.filter(loads_onto__isnull=False).values_list("path", flat=True))
+    paths = list(pull.datasets.loading().values_list("path", flat=True))
     refusal = find_load_refusal(by, pull, paths)
     if refusal:
         raise PermissionDenied(f"Merging loads files on {pull.target}. {refusal}", code="role_too_low")

@@ -415,7 +415,7 @@ def _follow_datasets(pull: PullRequest) -> None:
     changes = classify_datasets(
         head=specs.head_digests, base=specs.base_digests, built=set(own), inputs=specs.head_inputs, loaded=loaded
     )
-    chosen = set(pull.datasets.filter(loads_onto__isnull=False).values_list("path", flat=True))
+    chosen = set(pull.datasets.loading().values_list("path", flat=True))
     left = {path: place for path, place in loaded.items() if path not in chosen}
     branches = Branches(pull.target, specs.changed_paths, specs.head_inputs, left)
     rules = queries.read_rules_of_others(pull, changes) | queries.read_rules(pull=pull)

@@ -216,7 +216,10 @@ def _call_off(queued: QueuedMerge, reason: str) -> None:
 
 
 def _prepare_test(queued: QueuedMerge, *, on: str) -> bool:
-    """Make what would land on a commit; where files conflict, or the branch has all of it, there is nothing to build."""
+    """Make what would land on a commit; there is nothing to build where files conflict, or the branch has all of it.
+
+    Files that it loads are no part of what the branch was built with: these are loaded for those behind it, too.
+    """
     waiting = _row(queued).filter(state=QueueState.QUEUED)
     try:
         sha = merging.prepare_commit(
@@ -229,7 +232,7 @@ def _prepare_test(queued: QueuedMerge, *, on: str) -> bool:
         return bool(waiting.move(to=QueueState.RED, base_sha=on, tested_sha="", reason=reason))
     head = queue.read_specs_of(queued.repository, queued.source_sha)
     is_behind = queries.count_apart(queued.repository, sha=queued.source_sha, base=on).behind > 0
-    if is_behind or head is None or queued.pull.datasets.filter(loads_onto__isnull=False).exists():
+    if is_behind or head is None or queued.pull.datasets.loading().exists():
         return bool(waiting.move(to=QueueState.TESTING, base_sha=on, tested_sha=sha, reason=""))
     # It is the tree of the head, which nothing blocks: the branch was built with it.
     with transaction.atomic():

@@ -60,28 +60,27 @@ def update_branch(
     if not queries.count_apart(pull.repository, sha=pull.head_sha, base=target_sha).behind:
         raise Conflict(f"{pull.source} has every commit of {pull.target}.", code="up_to_date")
     if method == REBASE:
-        _rebase(pull, target_sha, resolutions, by=by)
-        return
-    repositories.merge_into_branch(
-        repository=pull.repository,
-        branch=pull.source,
-        expected_head=pull.head_sha,
-        sha=target_sha,
-        message=_write_message(pull, [resolution.path for resolution in resolutions]),
-        by=by,
-        resolutions=resolutions,
-    )
+        _check_unsettled(resolutions)
+        repositories.rebase_branch(
+            repository=pull.repository, branch=pull.source, expected_head=pull.head_sha, sha=target_sha, by=by
+        )
+    else:
+        repositories.merge_into_branch(
+            repository=pull.repository,
+            branch=pull.source,
+            expected_head=pull.head_sha,
+            sha=target_sha,
+            message=_write_message(pull, [resolution.path for resolution in resolutions]),
+            by=by,
+            resolutions=resolutions,
+        )
     refresh_pull(pull=pull)
 
 
-def _rebase(pull: PullRequest, target_sha: str, resolutions: Sequence[Resolution], *, by: Principal) -> None:
+def _check_unsettled(resolutions: Sequence[Resolution]) -> None:
     if resolutions:
         text = "Files that conflict are settled in a merge, not in a rebase."
         raise InvalidInput(text, errors={"resolutions": [text]})
-    repositories.rebase_branch(
-        repository=pull.repository, branch=pull.source, expected_head=pull.head_sha, sha=target_sha, by=by
-    )
-    refresh_pull(pull=pull)
 
 
 def _write_message(pull: PullRequest, settled: Sequence[str]) -> str:
