@@ -20,7 +20,7 @@ def find_chain(*, table: str, branch: str, by: Principal | None) -> tuple[str, .
 
 @Port
 def lock_tables(*, tables: Sequence[str]) -> None:
-    """Lock what belongs to each of several tables, before the commit that moves all of them."""
+    """Lock what belongs to tables, before the commit that moves them."""
 
 
 @Port

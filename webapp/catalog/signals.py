@@ -8,8 +8,8 @@ from django.dispatch import Signal
 
 # A table came into being (table, branch, principal).
 table_created = Signal()
-# A branch of a table changed (table, branch, before: Pointer | None, after: Pointer, shared, principal); `shared` names what
-# changed of all branches at once, such as properties.
+# A branch of a table changed (table, branch, before: Pointer | None, after: Pointer, metadata, shared, principal); `metadata` is
+# the table's as it is now, and `shared` names what changed of all branches at once, such as properties.
 table_committed = Signal()
 # A client removed a branch from a table (table, branch, place: Place, where it stood, principal).
 table_branch_removed = Signal()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from django.apps import AppConfig
 
 if TYPE_CHECKING:
+    from webapp.catalog.rules.iceberg import Metadata
     from webapp.catalog.rules.pointers import BranchPlace, Pointer
     from webapp.core.principals import Principal
 
@@ -57,6 +58,7 @@ def record_commit(
     branch: str,
     before: Pointer | None,
     after: Pointer,
+    metadata: Metadata,
     shared: tuple[str, ...],
     principal: Principal | None = None,
     **_kwargs: Any,
@@ -65,7 +67,9 @@ def record_commit(
     from webapp.datasets import queries, services
 
     if not queries.is_staging(branch) and not queries.is_kept(branch):
-        services.record_commit(table=table, branch=branch, before=before, after=after, shared=shared, by=principal)
+        services.record_commit(
+            table=table, branch=branch, before=before, after=after, metadata=metadata, shared=shared, by=principal
+        )
 
 
 def forget_branch(

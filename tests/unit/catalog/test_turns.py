@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,8 +15,11 @@ from webapp.catalog.rules.refs import TableRef
 from webapp.catalog.services import turns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
+
+    Take = Callable[[], AbstractContextManager[None]]
 
 REF = TableRef(("shop",), "orders")
 HOLD_ALL = """
@@ -24,6 +28,21 @@ file = open(sys.argv[1], "r+")
 fcntl.lockf(file, fcntl.LOCK_EX)
 print("held", flush=True)
 sys.stdin.read()
+"""
+WRITE = """
+import sys, time
+from pathlib import Path
+import django
+django.setup()
+from webapp.catalog.services import turns
+turns._path = lambda: sys.argv[1]
+turns.WAIT_S = 60
+log = Path(sys.argv[2])
+for _ in range(50):
+    with turns.take_writers_turn(), log.open("a") as stream:
+        stream.write(sys.argv[3])
+        stream.flush()
+        time.sleep(0.002)
 """
 
 
@@ -46,14 +65,20 @@ def other(file: Path) -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
+TURNS = pytest.mark.parametrize(
+    "take", [lambda: turns.take_turn(REF), turns.take_writers_turn], ids=["at its table", "at the database"]
+)
+
+
+@TURNS
 def test_a_commit_waits_for_that_of_another_process(
-    other: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
+    other: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch, take: Take
 ) -> None:
     monkeypatch.setattr(turns, "WAIT_S", 60)
     ended: list[int | None] = []
 
     def commit() -> None:
-        with turns.take_turn(REF):
+        with take():
             ended.append(other.poll())
 
     waiting = threading.Thread(target=commit)
@@ -65,8 +90,9 @@ def test_a_commit_waits_for_that_of_another_process(
     assert len(ended) == 1
 
 
-def test_nobody_waits_long_for_a_process_that_stands_still(other: subprocess.Popen[str]) -> None:
-    with turns.take_turn(REF):
+@TURNS
+def test_nobody_waits_long_for_a_process_that_stands_still(other: subprocess.Popen[str], take: Take) -> None:
+    with take():
         assert other.poll() is None
 
 
@@ -83,8 +109,21 @@ def test_without_the_file_there_are_turns_of_threads_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     monkeypatch.setattr(turns, "_path", lambda: tmp_path / path)
-    with turns.take_turn(REF):
+    with turns.take_turn(REF), turns.take_writers_turn():
         pass
+
+
+def test_two_processes_write_in_turn(file: Path, tmp_path: Path) -> None:
+    """While both have something to write they take it in turn, but where a busy machine lets one of them sleep."""
+    log = tmp_path / "log"
+    processes = [subprocess.Popen([sys.executable, "-c", WRITE, str(file), str(log), name]) for name in "ab"]
+    assert [process.wait(60) for process in processes] == [0, 0]
+    written = log.read_text()
+    both = written[max(written.index("a"), written.index("b")) : min(written.rindex("a"), written.rindex("b"))]
+    assert (written.count("a"), written.count("b")) == (50, 50)
+    assert len(list(groupby(both))) > len(both) / 3
+    assert len(both) > 20
+    assert is_free(file)
 
 
 def is_free(file: Path) -> bool:

@@ -5,7 +5,6 @@ the pointer is read again on a fresh connection; if that fails too, the outcome 
 told so, because a client that hears "failed" deletes what a successful commit needs.
 """
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from webapp.catalog.rules.pointers import Pointer
 from webapp.catalog.rules.refs import TableRef
 from webapp.catalog.rules.updates import last_updated
 from webapp.catalog.services.idempotency import act
+from webapp.catalog.services.turns import take_writers_turn
 from webapp.catalog.storage import metadata_files
 from webapp.catalog.storage.metadata_files import MetadataFile
 from webapp.core import clock
@@ -32,7 +32,6 @@ from webapp.core.principals import Principal
 
 ATTEMPTS = 50
 METADATA_LOG_KEPT = 100
-_WRITING = threading.Lock()
 
 
 class LostRace(Exception):
@@ -65,7 +64,7 @@ def writing() -> Iterator[None]:
     """Open an atomic block that writes. SQLite has one writer at a time and lets others sleep: ours queue."""
     # Who is in a block already has the database's lock, and must not wait for somebody who waits for that one.
     is_queued = connection.vendor == "sqlite" and not connection.in_atomic_block
-    with _WRITING if is_queued else nullcontext(), act():
+    with take_writers_turn() if is_queued else nullcontext(), act():
         yield
 
 
@@ -116,8 +115,7 @@ def swap(
         with writing():
             if first is not None:
                 first()
-            if len(moves) > 1:
-                ports.lock_tables(tables=[move.ref.table for move in moves])
+            ports.lock_tables(tables=[move.ref.table for move in moves])
             # In one order, so that two commits to the same tables never wait in a circle.
             for move in sorted(moves, key=lambda move: move.row.id):
                 _move(move, by=by, check=check)
@@ -163,6 +161,7 @@ def _move(move: Move, *, by: Principal | None, check: bool) -> None:
                 branch=branch,
                 before=before,
                 after=after,
+                metadata=move.file.metadata,
                 shared=shared,
                 principal=by,
             )

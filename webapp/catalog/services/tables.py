@@ -390,7 +390,14 @@ def _announce_created(ref: TableRef, metadata: Metadata, *, by: Principal | None
         after = lens.pointer(metadata, name)
         if after is not None and (after.snapshot_id is not None or name != MASTER):
             signals.table_committed.send(
-                sender=Table, table=ref.table, branch=name, before=None, after=after, shared=(), principal=by
+                sender=Table,
+                table=ref.table,
+                branch=name,
+                before=None,
+                after=after,
+                metadata=metadata,
+                shared=(),
+                principal=by,
             )
 
 

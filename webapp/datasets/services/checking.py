@@ -231,6 +231,7 @@ def _adopt(table: str) -> None:
 
 def _record(dataset: Dataset, branch: str) -> None:
     """Make what the table shows on a branch a transaction of it."""
-    shown = catalog_queries.branch_pointer(table=dataset.table, branch=branch)
+    metadata = catalog_queries.get_metadata(table=dataset.table)
+    shown = lens.pointer(metadata, branch)
     if shown is not None:
-        record_commit(table=dataset.table, branch=branch, before=None, after=shown, by=None)
+        record_commit(table=dataset.table, branch=branch, before=None, after=shown, metadata=metadata, by=None)

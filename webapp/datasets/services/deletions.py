@@ -23,6 +23,7 @@ from webapp.core import clock, names
 from webapp.core.errors import AppError, Conflict
 from webapp.datasets import queries, signals
 from webapp.datasets.models import Dataset, DatasetBranch, DeletedBranch
+from webapp.datasets.rules import transactions as rules
 from webapp.datasets.rules.transactions import TransactionState
 from webapp.datasets.services.recording import check_name_is_free, lock
 from webapp.datasets.services.transactions import abort_transaction
@@ -168,6 +169,7 @@ def forget_branch(*, table: str, branch: str, place: BranchPlace, by: Principal 
     pointer = None if dataset is None else queries.find_branch(dataset, branch)
     if dataset is None or pointer is None or branch == names.MASTER:
         return
+    rules.check_may_open(dataset=dataset.path, branch=branch, standing=queries.standing_of(pointer))
     is_kept = _is_kept(pointer)
     deletion = _intend(pointer, by=by)
     _retire(deletion, pointer, place)

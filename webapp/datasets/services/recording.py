@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from django.db import connection
 from django.db import transaction as database
 from django.db.models import Max
 
@@ -24,9 +25,10 @@ from webapp.datasets.rules import transactions as rules
 from webapp.datasets.rules.transactions import TransactionState
 
 if TYPE_CHECKING:
+    from webapp.catalog.rules.iceberg import Metadata
     from webapp.core.principals import Principal
 
-LOCKED = Prepared(lambda table: Dataset.objects.select_for_update().filter(table=table), str)
+_LOCKED = Prepared(lambda table: Dataset.objects.select_for_update().filter(table=table), str)
 """A dataset by its table, locked where the database locks rows."""
 _LAST = Prepared(
     lambda branch: (
@@ -62,6 +64,7 @@ def record_commit(
     branch: str,
     before: Pointer | None,
     after: Pointer,
+    metadata: Metadata,
     shared: Sequence[str] = (),
     by: Principal | None,
 ) -> Transaction | None:
@@ -72,6 +75,7 @@ def record_commit(
         branch: the branch that it changed, which is made where the dataset has none of that name.
         before: where the branch stood; None where it had nothing of its own.
         after: where it stands.
+        metadata: the table's, with the commit.
         shared: what it changed of all branches at once, such as properties.
         by: the actor.
 
@@ -79,8 +83,8 @@ def record_commit(
         The transaction; None where the branch shows what another transaction ended with, as when it is only made.
 
     """
-    with database.atomic():
-        dataset = LOCKED.first(table)
+    with database.atomic(savepoint=False):
+        dataset = _LOCKED.first(table)
         if dataset is None:
             dataset = register_dataset(table=table, by=by)
             lock([dataset])
@@ -88,57 +92,58 @@ def record_commit(
         is_made = False
         if pointer is None or (pointer.transaction is None and before is None):
             chain = queries.get_fallback_chain(path=dataset.path, branch=branch)
-            is_made = _is_placeholder(dataset, chain)
-            pointer = _start_branch(dataset, branch, pointer, _find_start(dataset, chain, after))
+            is_made = _is_placeholder(metadata, chain)
+            pointer = _start_branch(dataset, branch, pointer, _find_start(dataset, chain, after, metadata))
         rules.check_may_open(dataset=dataset.path, branch=branch, standing=queries.standing_of(pointer))
         shown = pointer.transaction
         if shown is not None and queries.pointer_of(shown) == after and not shared:
             return None
         row = add_transaction(pointer, type_=rules.UPDATE, by="" if by is None else by.username)
-        _close(row, after, shared=shared, is_made=is_made and shown is None)
+        _close(row, after, metadata, shared=shared, is_made=is_made and shown is None)
     return row
 
 
 def commit_staged(row: Transaction, pointer: Pointer) -> None:
     """Close a transaction where what was staged for it has become what its branch shows."""
-    way = _find_way(row, pointer)
+    metadata = catalog_queries.get_metadata(table=row.dataset.table)
+    way = _find_way(row, pointer, metadata)
     summary = summaries.summarize(way)
     rows = 0 if row.parent is None else int(row.parent.summary.get("rows") or 0)
     keeps_rows = not way.is_replaced and not way.hides_deletes and summary["deleted"] < rows
     row.type = rules.true_type(row.type, way.operations, is_replaced=way.is_replaced, keeps_rows=keeps_rows)
     mark_committed(row, pointer, {**summary, **_list_changes(row, pointer)})
-    _record_followers(row)
+    _record_followers(row, metadata)
 
 
-def _close(row: Transaction, pointer: Pointer, *, shared: Sequence[str] = (), is_made: bool = False) -> None:
+def _close(
+    row: Transaction, pointer: Pointer, metadata: Metadata, *, shared: Sequence[str] = (), is_made: bool = False
+) -> None:
     """Close a client's transaction as what it was."""
-    way = _find_way(row, pointer)
+    way = _find_way(row, pointer, metadata)
     row.type = rules.type_of(way.operations, is_replaced=way.is_replaced or is_made)
     mark_committed(row, pointer, {**summaries.summarize(way), **_list_changes(row, pointer, shared)})
     signals.transaction_committed.send(sender=Transaction, transaction=row)
-    _record_followers(row)
+    _record_followers(row, metadata)
 
 
-def _record_followers(row: Transaction) -> None:
+def _record_followers(row: Transaction, metadata: Metadata) -> None:
     """Record that branches which track no ids of their own have another schema, spec or order, since master has."""
     is_same = row.parent is not None and not summaries.list_changes(
         queries.pointer_of(row.parent), queries.pointer_of(row)
     )
     if row.branch_name != names.MASTER or is_same:
         return
-    metadata = catalog_queries.get_metadata(table=row.dataset.table)
     followers = sorted(lens.list_followers(metadata))
     for pointer in row.dataset.branches.filter(name__in=followers).select_related("dataset", "transaction"):
         shown, after = pointer.transaction, lens.pointer(metadata, pointer.name)
         if after is None or shown is None or shown.is_open or queries.pointer_of(shown) == after:
             continue
-        _close(add_transaction(pointer, type_=rules.UPDATE, by=row.by), after)
+        _close(add_transaction(pointer, type_=rules.UPDATE, by=row.by), after, metadata)
 
 
-def _find_way(row: Transaction, pointer: Pointer) -> summaries.Way:
-    snapshots = catalog_queries.get_metadata(table=row.dataset.table)["snapshots"]
+def _find_way(row: Transaction, pointer: Pointer, metadata: Metadata) -> summaries.Way:
     before = None if row.parent is None else row.parent.snapshot_id
-    return summaries.find_way(snapshots, before=before, after=pointer.snapshot_id)
+    return summaries.find_way(metadata["snapshots"], before=before, after=pointer.snapshot_id)
 
 
 def _list_changes(row: Transaction, pointer: Pointer, shared: Sequence[str] = ()) -> dict[str, list[str]]:
@@ -156,7 +161,7 @@ class _Start:
     transaction: Transaction | None
 
 
-def _find_start(dataset: Dataset, chain: Sequence[str], after: Pointer) -> _Start:
+def _find_start(dataset: Dataset, chain: Sequence[str], after: Pointer, metadata: Metadata) -> _Start:
     """Return what a client's new branch stands on: what could be read there before, or whose snapshots it shows.
 
     Several transactions end with one snapshot where only the schema was changed: then what was read there comes first,
@@ -166,17 +171,16 @@ def _find_start(dataset: Dataset, chain: Sequence[str], after: Pointer) -> _Star
     origin = ancestry.first_existing(chain, existing)
     seen = queries.resolve_view(dataset, chain)
     read = _Start(None if origin is None else existing[origin], None if seen is None else seen[1])
-    ended = _list_ended(dataset, after)
+    ended = _list_ended(dataset, after, metadata)
     if not ended or (read.transaction is not None and read.transaction.pk in {row.pk for row in ended}):
         return read
     chosen = next((row for row in ended if queries.pointer_of(row) == after), ended[0])
     return _Start(find_branch_of(dataset, chosen), chosen)
 
 
-def _list_ended(dataset: Dataset, after: Pointer) -> list[Transaction]:
+def _list_ended(dataset: Dataset, after: Pointer, metadata: Metadata) -> list[Transaction]:
     """Return the transactions that ended with the newest snapshot of a line that any ended with, the newest first."""
-    snapshots = catalog_queries.get_metadata(table=dataset.table)["snapshots"]
-    line = (snapshot["snapshot-id"] for snapshot in walk_back(snapshots, after.snapshot_id))
+    line = (snapshot["snapshot-id"] for snapshot in walk_back(metadata["snapshots"], after.snapshot_id))
     committed = dataset.transactions.filter(state=TransactionState.COMMITTED).select_related("dataset_branch")
     while numbers := list(islice(line, LOOKED_UP)):
         by_snapshot: dict[int | None, list[Transaction]] = {}
@@ -195,22 +199,26 @@ def _start_branch(dataset: Dataset, name: str, pointer: DatasetBranch | None, st
     return pointer
 
 
-def _is_placeholder(dataset: Dataset, chain: Sequence[str]) -> bool:
+def _is_placeholder(metadata: Metadata, chain: Sequence[str]) -> bool:
     """Return whether a branch with these fallbacks had nothing to read, not even columns; a commit makes the table."""
-    metadata = catalog_queries.get_metadata(table=dataset.table)
     resolved = lens.resolve(metadata, chain[0], chain[1:]) if chain else None
     return resolved is None or lens.is_empty(metadata, resolved[1])
 
 
 def lock(datasets: Iterable[Dataset]) -> None:
     """Let one writer at a time decide about a dataset's branches; in one order, so that two never wait in a circle."""
-    ids = sorted({dataset.pk for dataset in datasets})
-    list(Dataset.objects.select_for_update().filter(pk__in=ids).order_by("pk").values_list("pk"))
+    _lock(pk__in={dataset.pk for dataset in datasets})
 
 
 def lock_tables(*, tables: Sequence[str]) -> None:
     """Lock the datasets of these tables, in the same order as everybody."""
-    lock(Dataset.objects.filter(table__in=tables))
+    _lock(table__in=tables)
+
+
+def _lock(**which: Collection[object]) -> None:
+    # Where the database locks no rows, whoever writes has locked it whole.
+    if connection.features.has_select_for_update:
+        list(Dataset.objects.select_for_update().filter(**which).order_by("pk").values_list("pk"))
 
 
 def check_name_is_free(dataset: Dataset, name: str) -> None:

@@ -303,17 +303,16 @@ def _clean_table(row: Transaction, shared: Iterable[DatasetBranch]) -> None:
 
 
 def check_commit(*, table: str, branch: str, by: Principal | None) -> None:
-    """Refuse a client's commit that a transaction is in the way of; called in the atomic block of the commit."""
+    """Refuse a client's commit to a branch that is not for clients; called in the atomic block of the commit.
+
+    Whether an open transaction is in its way is looked at where the commit is recorded.
+    """
     if queries.is_staging(branch):
         opened = queries.check_staging_use(table=table, branch=branch, principal=by)
         if opened.build_id is None:
             Transaction.objects.filter(pk=opened.pk).update(written_at=clock.now())
         return
     queries.check_not_internal(branch)
-    dataset = recording.LOCKED.first(table)
-    pointer = None if dataset is None else queries.find_branch(dataset, branch)
-    if pointer is not None:
-        rules.check_may_open(dataset=pointer.dataset.path, branch=branch, standing=queries.standing_of(pointer))
 
 
 def _reload(transactions: Iterable[Transaction]) -> list[Transaction]:

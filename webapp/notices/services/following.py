@@ -9,8 +9,7 @@ from webapp.accounts.permissions import find_folder_owner
 from webapp.builds.models import RUN
 from webapp.builds.rules.states import BuildState
 from webapp.core.names import MASTER
-from webapp.core.prepared import Prepared
-from webapp.datasets.models import Dataset, Transaction
+from webapp.datasets.models import Dataset
 from webapp.notices.queries.people import list_in_thread, list_mentioned, list_taking_part, list_watchers
 from webapp.notices.rules import facts
 from webapp.notices.rules.facts import Reason
@@ -26,11 +25,9 @@ if TYPE_CHECKING:
 
     from webapp.builds.models import Build
     from webapp.core.principals import Principal
+    from webapp.datasets.models import Transaction
     from webapp.pulls.models import Comment, PullDataset, Review, TimelineEvent
     from webapp.repositories.models import CommitStatus
-
-_SCHEMAS = Prepared(lambda transaction: Transaction.objects.filter(pk=transaction).values_list("schema_id"), str)
-"""The schema that a transaction left; asked at every commit to a table's master."""
 
 
 def follow_comment(*, comment: Comment, before: str, by: Principal, **_: Any) -> None:
@@ -108,10 +105,8 @@ def follow_build(*, build: Build, **_: Any) -> None:
 
 def follow_transaction(*, transaction: Transaction, **_: Any) -> None:
     """Tell who watches a dataset, or its repository, that its schema changed on master."""
-    if transaction.branch_name != MASTER or transaction.parent_id is None:
-        return
-    before = _SCHEMAS.first(transaction.parent_id)
-    if before is None or before[0] == transaction.schema_id:
+    before = transaction.parent
+    if transaction.branch_name != MASTER or before is None or before.schema_id == transaction.schema_id:
         return
     dataset = transaction.dataset
     repository = repositories.find_repository(find_folder_owner(dataset.path))
