@@ -344,9 +344,10 @@ class Comment(models.Model):
     anchor = models.JSONField(null=True)
     """{path, line, side} or {dataset, key, column}; None for the whole pull request, and of a reply."""
     quoted = models.TextField(blank=True)
-    """What stood there when it was written; where something else stands now, it is outdated."""
+    """What stood there when it was written; where something else stands now, it is outdated. Of a row, the transaction."""
     picture = models.JSONField(null=True)
-    """Of a row, what it looked like when it was written (`comparisons.diffs.pictures`), and by which comparison."""
+    """Of a row, what it looked like when it was written (`comparisons.diffs.pictures`), and by which comparison: where it
+    still does, another transaction makes the remark no older."""
     thread = models.ForeignKey("self", null=True, on_delete=models.CASCADE, related_name="replies", db_constraint=False)
     """The remark that this one replies to, which begins the thread; None where it begins one."""
     review = models.ForeignKey(

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField
 
 from tests.factories import datasets
+from tests.factories import engine as tables
 from tests.factories import repositories as make
 from webapp.accounts.models import User
+from webapp.comparisons.models import Comparison
+from webapp.comparisons.queries.artifacts import artifact_folder
+from webapp.comparisons.rules.states import ComparisonState
 from webapp.core.errors import InvalidInput
 from webapp.datasets.models import Transaction
 from webapp.pulls import services
@@ -148,6 +156,46 @@ def test_remarks_on_rows_stand_below_the_row_of_their_key(reader: Client, pull: 
     assert {n: [one.where for one in said] for n, said in talk.by_row.items()} == {31: ["column amount"]}
     assert [remark.where for remark in talk.others] == ["id = 7", ""]
     assert "Unknown" not in reader.get(f"{PAGE}/data?dataset=/shop/orders").content.decode()
+
+
+def compare_amounts(row: PullDataset, folder: Path, amounts: dict[int, int]) -> None:
+    """Have the dataset's comparison show a table of 5 and 6 amounts that became these."""
+    table = tables.make_table(folder, Schema(NestedField(1, "id", LongType()), NestedField(2, "amount", LongType())))
+    table.append(tables.arrow_rows(table, [{"id": n, "amount": 1} for n in (5, 6)]))
+    before = tables.snapshot_of(table)
+    table.overwrite(tables.arrow_rows(table, [{"id": n, "amount": amount} for n, amount in amounts.items()]))
+    made = tables.diff(folder, tables.side(table, before), tables.side(table, tables.snapshot_of(table)), key=["id"])
+    user = User.objects.get(username="ines")
+    row.dataset = row.dataset or datasets.a_dataset("/shop/orders", by=user)
+    datasets.write(datasets.a_client(user), row.dataset, total=len(amounts))
+    row.after = Transaction.objects.filter(dataset=row.dataset).latest("number")
+    row.comparison = Comparison.objects.create(
+        identity=uuid4().hex * 2, dataset=row.dataset, state=ComparisonState.READY
+    )
+    row.save()
+    shutil.copytree(made["folder"], artifact_folder(row.comparison), dirs_exist_ok=True)
+
+
+def test_a_remark_on_a_row_is_outdated_when_the_row_is_another_and_not_when_others_are(
+    reader: Client, pull: PullRequest, home: Path, tmp_path: Path, fork_server: Any
+) -> None:
+    fork_server.serve(home)
+    row = PullDataset.objects.create(pull=pull, path="/shop/orders", change="modified")
+    compare_amounts(row, tmp_path / "first", {5: 2, 6: 3})
+    say(reader, dataset="/shop/orders", column="amount", **{"key.id": "5"})
+    assert Comment.objects.get().picture
+
+    def look() -> list[bool]:
+        talk = place_row_talk(row, {31: {"id": 5}}, make.a_person())
+        return [remark.is_outdated for remark in talk.threads]
+
+    assert look() == [False]
+    compare_amounts(row, tmp_path / "second", {5: 2, 6: 4})
+    assert look() == [False]
+    compare_amounts(row, tmp_path / "third", {5: 7, 6: 4})
+    assert look() == [True]
+    compare_amounts(row, tmp_path / "fourth", {5: 1, 6: 4})
+    assert look() == [True], "it has no changed row any more"
 
 
 def test_remarks_on_columns_stand_below_them_until_the_schema_is_another(

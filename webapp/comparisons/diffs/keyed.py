@@ -47,19 +47,23 @@ def read_row_key(artifact: Artifact, text: str, *, parameter: str) -> list[str |
 
 def find_number(artifact: Artifact, key: KeyTexts) -> int | None:
     """Return the number of the changed row with this key; None where no such row changed."""
-    conditions = match_key(artifact, key)
+    return next(iter(find_numbers(artifact, [key])), None)
+
+
+def find_numbers(artifact: Artifact, keys: Sequence[KeyTexts]) -> list[int]:
+    """Return the numbers of the changed rows that have one of these keys, in the order of the rows."""
+    matches = [match_key(artifact, key) for key in keys]
     target = BytesIO()
     reader.write_numbers(
         artifact.rows,
-        where=" AND ".join(sql for sql, _ in conditions),
-        parameters=[value for _, values in conditions for value in values],
+        where=" OR ".join(f"({' AND '.join(sql for sql, _ in match)})" for match in matches),
+        parameters=[value for match in matches for _, values in match for value in values],
         order="n",
-        first=1,
+        first=len(keys),
         most=artifact.stored_rows,
         target=target,
     )
-    numbers = array("I", target.getvalue())
-    return numbers[0] if numbers else None
+    return list(array("I", target.getvalue()))
 
 
 def list_alike(artifact: Artifact, key: KeyTexts, likeness: str) -> list[Condition]:

@@ -7,16 +7,17 @@ no such column), and the values. Long values are cut. Stored diffs go when the r
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from webapp.accounts.rules.sight import EVERYTHING
 from webapp.comparisons.diffs.artifact import DiffColumn
-from webapp.comparisons.diffs.rows import ValueDiff, read_row
+from webapp.comparisons.diffs.rows import ValueDiff, read_rows_with
 from webapp.comparisons.rules.row_keys import NULL, text_of
 from webapp.core.errors import AppError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from webapp.accounts.rules.sight import RowSight
@@ -26,17 +27,35 @@ MOST_CELLS = 8
 MOST_TEXT = 200
 
 
+@dataclass(frozen=True)
+class TakenPicture:
+    """A picture, and what it is of."""
+
+    key: Mapping[str, Any]
+    column: str | None
+    content: Mapping[str, Any]
+
+
 def take_picture(folder: Path, *, key: Mapping[str, Any], column: str | None) -> dict[str, Any] | None:
     """Return a picture of the changed row with this key, as a form or a program names it; None where there is none.
 
     It has the key, the column that is spoken of, and those that changed, as far as there is room.
     """
-    try:
-        # of the whole row: who looks at the picture may see more than who speaks of it, or less
-        row = read_row(folder, EVERYTHING, {name: _read_text(value) for name, value in key.items()})
-    except AppError:
-        return None  # the stored rows are gone, or damaged
-    return {"change": row.change, "cells": [_keep(cell) for cell in _choose(row, column)]} if row else None
+    return next((_draw(row, column) for row in _read_rows(folder, [key])), None)
+
+
+def list_still_true(folder: Path, taken: Sequence[TakenPicture], sight: RowSight) -> list[bool]:
+    """Return of each picture whether its row looks now as it did then, to a reader.
+
+    What is hidden from them is not looked at: whether it has changed would say what it is.
+    """
+    rows = _read_rows(folder, [picture.key for picture in taken])
+    by_key = {_key_of(_draw(row, None)): row for row in rows}
+    now = [by_key.get(_key_of(picture.content)) for picture in taken]
+    return [
+        row is not None and _list_seen(_draw(row, picture.column), sight) == _list_seen(picture.content, sight)
+        for picture, row in zip(taken, now, strict=True)
+    ]
 
 
 def mask_picture(picture: Mapping[str, Any], sight: RowSight) -> Mapping[str, Any]:
@@ -52,6 +71,29 @@ def list_values(picture: Mapping[str, Any]) -> list[ValueDiff]:
         ValueDiff(_make_column(cell), cell["before"], cell["after"], cell["state"], cell["delta"])
         for cell in picture["cells"]
     ]
+
+
+def _read_rows(folder: Path, keys: Iterable[Mapping[str, Any]]) -> list[Row]:
+    texts = [{name: _read_text(value) for name, value in key.items()} for key in keys]
+    try:
+        # whole rows: who looks at a picture may see more than who speaks of it, or less
+        return read_rows_with(folder, EVERYTHING, texts)
+    except AppError:
+        return []  # the stored rows are gone, or damaged
+
+
+def _draw(row: Row, column: str | None) -> dict[str, Any]:
+    return {"change": row.change, "cells": [_keep(cell) for cell in _choose(row, column)]}
+
+
+def _list_seen(picture: Mapping[str, Any], sight: RowSight) -> Sequence[Mapping[str, Any]]:
+    cells: Sequence[Mapping[str, Any]] = mask_picture(picture, sight)["cells"]
+    return cells
+
+
+def _key_of(picture: Mapping[str, Any]) -> str:
+    ends = ("name", "before", "after")
+    return json.dumps([[cell[end] for end in ends] for cell in picture["cells"] if cell["is_key"]])
 
 
 def _choose(row: Row, column: str | None) -> Sequence[ValueDiff]:

@@ -9,10 +9,14 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from webapp.accounts.permissions import can_repository
+from webapp.accounts.rules.sight import EVERYTHING
+from webapp.comparisons.diffs.pictures import TakenPicture, list_still_true
 from webapp.core.errors import AppError
 from webapp.datasets import queries as datasets
+from webapp.datasets.permissions import see_keys
 from webapp.pulls.models import PendingComment, Viewed
 from webapp.pulls.queries import pulls as queries
+from webapp.pulls.queries.named import find_shown
 from webapp.pulls.queries.pending import list_pending
 from webapp.pulls.queries.places import PlaceReader, is_of_column, word_key
 from webapp.pulls.queries.threads import list_threads_on_places
@@ -216,18 +220,44 @@ def place_row_talk(row: PullDataset, shown: Mapping[int, Mapping[str, Any]], pri
     by_row: dict[int, list[Remark]] = defaultdict(list)
     others: list[Remark] = []
     rows = PlaceReader(principal)
-    for comment in _list_threads(row.pull, reader):
+    said = [comment for comment in _list_threads(row.pull, reader) if _is_of_row(row, comment.anchor or {})]
+    true = _find_still_true(row, [comment for comment in said if comment.quoted != (row.after_id or "")], principal)
+    for comment in said:
         anchor = comment.anchor or {}
-        if anchor.get("dataset") != row.path or is_of_column(anchor):
-            continue
         key = anchor["key"] if isinstance(anchor.get("key"), Mapping) else {}
         number = places.get(write_key(key))
         words = [] if number is not None else word_key(rows.show(anchor) or {})
         where = " · ".join([*words, *([f"column {anchor['column']}"] if anchor.get("column") else [])])
-        outdated = comment.quoted != (row.after_id or "")
-        remark = make_remark(comment, reader, where=where, is_outdated=outdated)
+        is_same = comment.quoted == (row.after_id or "") or comment in true
+        remark = make_remark(comment, reader, where=where, is_outdated=not is_same)
         (others if number is None else by_row[number]).append(remark)
     return RowTalk(by_row, others)
+
+
+def _is_of_row(row: PullDataset, anchor: Mapping[str, Any]) -> bool:
+    return anchor.get("dataset") == row.path and not is_of_column(anchor)
+
+
+def _find_still_true(
+    row: PullDataset, comments: Iterable[Comment | PendingComment], principal: Principal
+) -> set[Comment | PendingComment]:
+    """Return those whose row still looks, by the comparison that they spoke of, as it did when they were written."""
+    by_comparison: dict[str, list[Comment | PendingComment]] = defaultdict(list)
+    for comment in comments:
+        if comment.picture:
+            by_comparison[comment.picture["compared"]].append(comment)
+    true: set[Comment | PendingComment] = set()
+    sight = see_keys(principal, row.path) if by_comparison else EVERYTHING
+    for name, pictured in by_comparison.items():
+        folder = find_shown(row, name).folder
+        anchors = [comment.anchor or {} for comment in pictured]
+        taken = [
+            TakenPicture(anchor["key"], anchor.get("column"), comment.picture or {})
+            for anchor, comment in zip(anchors, pictured, strict=True)
+        ]
+        still = list_still_true(folder, taken, sight) if folder else []
+        true |= {comment for comment, is_true in zip(pictured, still, strict=False) if is_true}
+    return true
 
 
 def list_column_talk(
