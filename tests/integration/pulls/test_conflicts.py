@@ -10,6 +10,7 @@ from tests.factories import repositories
 from tests.factories.clients import a_client, a_rest_client, read_page
 from webapp.accounts.models import AuditEntry, User
 from webapp.accounts.services import grant_role
+from webapp.git.conflicts import Resolution
 from webapp.pulls import services
 from webapp.pulls.models import PullRequest
 from webapp.repositories.models import Repository
@@ -52,6 +53,17 @@ def a_form(repository: Repository, **fields: str) -> dict[str, str]:
         "path-2": "notes.bin", "take-2": "theirs",
         **{name.replace("_", "-"): value for name, value in fields.items() if name[0] in "ct"},
     }  # fmt: skip
+
+
+def test_the_verdict_names_conflicts_before_what_is_stale(repository: Repository, pull: PullRequest) -> None:
+    client = a_client(a_person("rika", "reader"))
+    last = client.get("/r/shop/pulls/1").context["head"].verdict[-1]
+    assert (last.kind, last.text, last.note) == ("bad", "Conflicts", "in 2 files")
+    chosen = [Resolution(path=path, take="ours") for path in ("code.py", "notes.bin")]
+    services.update_branch(pull=pull, by=repositories.maker_of(repository), resolutions=chosen)
+    repositories.a_commit(repository, {"later.txt": "2\n"})
+    last = client.get("/r/shop/pulls/1").context["head"].verdict[-1]
+    assert (last.kind, last.text) == ("warn", "Stale")
 
 
 def test_a_page_shows_each_conflict_and_commits_what_was_chosen(repository: Repository, pull: PullRequest) -> None:

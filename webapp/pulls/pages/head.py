@@ -275,60 +275,40 @@ def _count_schemas(loaded: Loaded) -> int:
 
 
 def _list_verdict(loaded: Loaded, diff: counts.DiffSum) -> list[VerdictItem]:
-    items = [_judge_build(loaded), _judge_reviews(loaded), _judge_rows(loaded, diff), _judge_schemas(loaded, diff)]
-    is_open = loaded.pull.state == PullState.OPEN
-    if loaded.pull.state == PullState.MERGED:
-        commit = loaded.pull.merge.merge_commit[:7]
-        items.append(
-            VerdictItem(
-                "ok", "git-merge", "Merged", f"into {loaded.pull.target} as {commit}", f"{loaded.url}#merge-title"
-            )
-        )
-    elif diff.failed:
-        items.append(
-            VerdictItem(
-                "bad",
-                "x-circle-fill",
-                f"{diff.failed} of {diff.total} not compared",
-                "a diff failed",
-                f"{loaded.url}/data",
-            )
-        )
-    elif diff.running:
-        items.append(
-            VerdictItem(
-                "run",
-                "sync",
-                f"{diff.running} of {diff.compared} diffs running",
-                "the page follows",
-                f"{loaded.url}/data",
-            )
-        )
-    elif is_open and queries.has_newer_data(loaded.pull):
-        note = f"{loaded.pull.target} has newer data; shown apart"
-        items.append(VerdictItem("warn", "history", "Stale", note, f"{loaded.url}/data"))
-    elif is_open and (gone := _find_gone(loaded)):
-        items.append(
-            VerdictItem("bad", "git-branch", "Branch gone", f"there is no {gone}", f"{loaded.url}#merge-title")
-        )
-    elif is_open and loaded.facts.behind:
-        note = f"{loaded.pull.target} has commits that the branch lacks"
-        items.append(VerdictItem("warn", "history", "Stale", note, f"{loaded.url}/commits"))
-    elif loaded.facts.conflicts:
-        items.append(
-            VerdictItem(
-                "bad",
-                "alert",
-                "Conflicts",
-                f"in {counted(len(loaded.facts.conflicts), 'file')}",
-                f"{loaded.url}#merge-title",
-            )
-        )
-    else:
-        items.append(
-            VerdictItem("ok", "check-circle-fill", "No conflict", f"with {loaded.pull.target}", f"{loaded.url}/code")
-        )
-    return items
+    return [
+        _judge_build(loaded),
+        _judge_reviews(loaded),
+        _judge_rows(loaded, diff),
+        _judge_schemas(loaded, diff),
+        _judge_landing(loaded, diff),
+    ]
+
+
+def _judge_landing(loaded: Loaded, diff: counts.DiffSum) -> VerdictItem:
+    """Say whether it landed, or what is in the way of that, the worst first."""
+    pull, url = loaded.pull, loaded.url
+    if pull.state == PullState.MERGED:
+        note = f"into {pull.target} as {pull.merge.merge_commit[:7]}"
+        return VerdictItem("ok", "git-merge", "Merged", note, f"{url}#merge-title")
+    if diff.failed:
+        words = f"{diff.failed} of {diff.total} not compared"
+        return VerdictItem("bad", "x-circle-fill", words, "a diff failed", f"{url}/data")
+    is_open = pull.state == PullState.OPEN
+    if is_open and (gone := _find_gone(loaded)):
+        return VerdictItem("bad", "git-branch", "Branch gone", f"there is no {gone}", f"{url}#merge-title")
+    if loaded.facts.conflicts:
+        note = f"in {counted(len(loaded.facts.conflicts), 'file')}"
+        return VerdictItem("bad", "alert", "Conflicts", note, f"{url}#merge-title")
+    if diff.running:
+        words = f"{diff.running} of {diff.compared} diffs running"
+        return VerdictItem("run", "sync", words, "the page follows", f"{url}/data")
+    if is_open and queries.has_newer_data(pull):
+        note = f"{pull.target} has newer data; shown apart"
+        return VerdictItem("warn", "history", "Stale", note, f"{url}/data")
+    if is_open and loaded.facts.behind:
+        note = f"{pull.target} has commits that the branch lacks"
+        return VerdictItem("warn", "history", "Stale", note, f"{url}/commits")
+    return VerdictItem("ok", "check-circle-fill", "No conflict", f"with {pull.target}", f"{url}/code")
 
 
 def _find_gone(loaded: Loaded) -> str:
