@@ -148,20 +148,20 @@ def read_conversation(
     timeline = read_timeline(principal, loaded, replace(reader, pending=()))  # they have a box of their own
     pending = _list_pending(principal, loaded, reader)
     may_sort = may_ask(principal, loaded.pull)
-    opened, *entries = timeline.entries
-    end = min(len(entries) if before is None else before, len(entries))
+    opened, *rest = timeline.outlines
+    end = min(len(rest) if before is None else before, len(rest))
     start = max(0, end - ENTRIES)
-    shown = [opened, *entries[start:end]]
+    shown = timeline.describe([opened, *rest[start:end]])
     return ConversationPage(
         **frame(repository),
         head=head,
         tab="Conversation",
         entries=shown,
         earlier=start,
-        later=len(entries) - end,
+        later=len(rest) - end,
         earlier_url=f"{head.url}?before={start}",
-        later_url=f"{head.url}?before={end + ENTRIES}" if end + ENTRIES < len(entries) else head.url,
-        news_url=_find_news_url(loaded.pull, after=len(timeline.entries), seen=timeline.seen),
+        later_url=f"{head.url}?before={end + ENTRIES}" if end + ENTRIES < len(rest) else head.url,
+        news_url=_find_news_url(loaded.pull, after=len(timeline), seen=timeline.seen),
         pending=pending,
         merge=describe_merge(principal, loaded, head),
         reviewers=_list_reviewers(loaded),
@@ -209,12 +209,12 @@ def read_news(principal: Principal, repository: str, number: int, *, after: int,
         return None
     reader = RemarkReader.of(principal, pull)
     timeline = read_timeline(principal, load_all_of(principal, pull), replace(reader, pending=()))
-    end = min(after + ENTRIES, len(timeline.entries))
-    shown = timeline.entries[:1] + timeline.entries[1:after][-ENTRIES:]
+    end = min(after + ENTRIES, len(timeline))
+    drawn = [*timeline.outlines[:1], *timeline.outlines[1:after][-ENTRIES:]]
     newest = read_count(seen.rpartition("-")[2]) if seen else None
-    replies = _list_replies(shown, after=newest) if newest is not None else []
-    seen = timeline.seen if end == len(timeline.entries) else ""  # there are more, whatever comes meanwhile
-    entries = timeline.entries[after:end]
+    replies = _list_replies(timeline.describe(drawn), after=newest) if newest is not None else []
+    seen = timeline.seen if end == len(timeline) else ""  # there are more, whatever comes meanwhile
+    entries = timeline.describe(timeline.outlines[after:end])
     references = _link(principal, pull, entries, texts_of(replies))
     own = OwnReview(pull.state == PullState.OPEN, len(reader.pending))
     return News(entries, replies, _find_news_url(pull, after=end, seen=seen), references, own)

@@ -27,7 +27,7 @@ from webapp.pulls.rules import states
 from webapp.repositories.queries import publications_of_commits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from webapp.core.principals import Principal
@@ -112,63 +112,102 @@ class ConversationEntry:
 
 
 @dataclass(frozen=True)
-class Timeline:
-    """All entries, the oldest first."""
+class Outline:
+    """An entry that is known to be there, and is described when it is shown."""
 
-    entries: list[ConversationEntry]
+    id: str
+    at: datetime
+    of: TimelineEvent | Review | ConversationEntry | int
+    """What it tells of; a thread by the number of the comment that begins it. Some are described already."""
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """All that has happened, the oldest first, with the one who reads it."""
+
+    principal: Principal
+    loaded: Loaded
+    reader: RemarkReader
+    outlines: Sequence[Outline]
     seen: str
-    """Of how many parts they were made, and which comment is the newest, so that a page can ask for others."""
+    """Of how many parts it was made, and which comment is the newest, so that a page can ask for others."""
+
+    def __len__(self) -> int:
+        return len(self.outlines)
+
+    def describe(self, outlines: Iterable[Outline]) -> list[ConversationEntry]:
+        """Return some of its entries, with what their reader may do about what people wrote."""
+        shown = list(outlines)
+        pull, parts = self.loaded.pull, [outline.of for outline in shown]
+        threads = list_threads(pull).in_bulk([part for part in parts if isinstance(part, int)])
+        places = PlaceReader.of(self.principal, [thread.anchor for thread in threads.values()])
+        events = [part for part in parts if isinstance(part, TimelineEvent)]
+        published = publications_of_commits(pull.repository, _list_pushed(events), branch=pull.source)
+        said = _count_comments([part for part in parts if isinstance(part, Review)])
+        entries = []
+        for part in parts:
+            if isinstance(part, TimelineEvent):
+                entries.append(_describe_event(pull, part, published))
+            elif isinstance(part, Review):
+                entries.append(_describe_review(self.loaded, part, said.get(part.pk, 0)))
+            elif isinstance(part, int):
+                entries.append(_describe_thread(self.loaded, threads[part], self.reader, places))
+            else:
+                entries.append(part)
+        return entries
 
 
 def sum_up(pull: PullRequest) -> str:
     """Return what `Timeline.seen` would be."""
     comments = pull.comments.aggregate(count=Count("pk"), newest=Max("pk"))
-    return _write_seen(pull.events.count(), pull.reviews.count(), comments["count"], comments["newest"] or 0)
-
-
-def _write_seen(events: int, reviews: int, comments: int, newest: int) -> str:
-    return f"{events}-{reviews}-{comments}-{newest}"
+    return f"{pull.events.count()}-{pull.reviews.count()}-{comments['count']}-{comments['newest'] or 0}"
 
 
 def read_timeline(principal: Principal, loaded: Loaded, reader: RemarkReader) -> Timeline:
-    """Return all that has happened, with what this reader may do about what people wrote."""
+    """Return what has happened; what a page does not show costs next to nothing."""
     pull = loaded.pull
-    events, threads = list(pull.events.all()), list(list_threads(pull))
-    reviews = list(pull.reviews.select_related("reviewer").annotate(comment_count=Count("comments")))
-    shas = [commit["sha"] for event in events for commit in event.data.get("commits", ())]
-    published = publications_of_commits(pull.repository, shas, branch=pull.source)
-    entries = [
-        ConversationEntry(
-            id="opened",
-            at=pull.created_at,
-            actor=pull.author.username,
-            text="opened this pull request",
-            card="opened",
-            body=pull.body,
-        )
-    ]
+    seen = sum_up(pull)  # before the rest is read: a page asks once too often rather than once too seldom
+    events = list(pull.events.all())
+    opened = ConversationEntry(
+        id="opened",
+        at=pull.created_at,
+        actor=pull.author.username,
+        text="opened this pull request",
+        card="opened",
+        body=pull.body,
+    )
+    paths = {row.path for row in loaded.rows}
     own_merge = {event.data.get("commit") for event in events if event.kind == "merged"}
-    entries += [
-        _describe_event(pull, event, published)
+    outlines = [Outline(entry.id, entry.at, entry) for entry in (opened, *_describe_beginning(loaded, events))]
+    outlines += [
+        Outline(f"event-{event.pk}", event.at, event)
         for event in events
-        if is_event_visible(event, {row.path for row in loaded.rows})
+        if is_event_visible(event, paths)
         # That its own merge moved the target is no news.
         and event.kind != "opened"
         and not (event.kind == "target_moved" and event.data.get("after") in own_merge)
     ]
-    entries += _describe_beginning(loaded, shas)
-    places = PlaceReader.of(principal, [thread.anchor for thread in threads])
-    entries += [_describe_thread(loaded, thread, reader, places) for thread in threads]
-    entries += [_describe_review(loaded, review, review.comment_count) for review in reviews]
-    ordered = sorted(entries, key=lambda entry: (entry.id != "opened", entry.at, _FIRST.get(entry.id, len(_FIRST))))
-    numbers = [comment.pk for thread in threads for comment in (thread, *thread.replies.all())]
-    seen = _write_seen(len(events), len(reviews), len(numbers), max(numbers, default=0))
-    return Timeline(ordered, seen)
+    threads = pull.comments.filter(thread=None).values_list("pk", "created_at")
+    outlines += [Outline(f"comment-{pk}", at, pk) for pk, at in threads]
+    outlines += [
+        Outline(f"review-{review.pk}", review.created_at, review) for review in pull.reviews.select_related("reviewer")
+    ]
+    outlines.sort(key=lambda outline: (outline.id != "opened", outline.at, _FIRST.get(outline.id, len(_FIRST))))
+    return Timeline(principal, loaded, reader, outlines, seen)
 
 
-def _describe_beginning(loaded: Loaded, shas: list[str]) -> list[ConversationEntry]:
+def _count_comments(reviews: Sequence[Review]) -> dict[int | None, int]:
+    """Count the comments that were submitted with each of these reviews."""
+    return dict(Comment.objects.filter(review__in=reviews).order_by().values_list("review").annotate(Count("pk")))
+
+
+def _list_pushed(events: Iterable[TimelineEvent]) -> list[str]:
+    return [commit["sha"] for event in events for commit in event.data.get("commits", ())]
+
+
+def _describe_beginning(loaded: Loaded, events: Iterable[TimelineEvent]) -> list[ConversationEntry]:
     """Return the commits with which it was opened, and the build that there was then: no event was recorded of them."""
-    pull = loaded.pull
+    pull, shas = loaded.pull, set(_list_pushed(events))
     first = [commit for commit in reversed(queries.list_own_commits(pull)) if commit.sha not in shas][:20]
     entries = []
     if first:
