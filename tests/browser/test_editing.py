@@ -178,7 +178,29 @@ def test_a_conflict_is_resolved_by_buttons_and_problems_are_shown_at_their_lines
     expect(page.locator("table.diff").first).to_contain_text("print(missing)")
 
 
-def _commit(installation: Installation, token: str, branch: str, text: str) -> None:
-    change = {"path": "notes.md", "content": text}
+def test_each_rule_that_conflicts_is_chosen_by_itself(page: Page, installation: Installation) -> None:
+    token, branch, target = installation.make_token(), "editing/rules", "editing/their-rules"
+    rules = '[folders]\nowned = ["/nyc"]\n\n[owners]\n"/nyc/clean" = ["{}"]\n"/nyc/delays" = ["{}"]\n'
+    for name, people in ((target, ("mira", "rolf")), (branch, ("ines", "olek"))):
+        _post(installation, token, "/repositories/nyc/branches", {"name": name, "start_point": "master"})
+        _commit(installation, token, name, rules.format(*people), path="pipeline.toml")
+    body = {"title": "Rules", "source": branch, "target": target}
+    number = _post(installation, token, "/repositories/nyc/pulls", body)["number"]
+    page.goto(f"/r/nyc/pulls/{number}/conflicts")
+    place = page.get_by_label('[owners] "/nyc/clean"')
+    expect(place).to_be_hidden()
+    page.get_by_label("Choose for each").check()
+    expect(page.locator("code-editor")).to_be_hidden()
+    place.select_option(label=branch)
+    page.get_by_label('[owners] "/nyc/delays"').select_option(label=target)
+    page.get_by_role("button", name="Commit the merge").click()
+    expect(page.get_by_text(f"{branch} has every commit of {target} now. 1 file resolved.")).to_be_visible()
+    page.goto(f"/r/nyc/blob/{branch}/pipeline.toml")
+    expect(page.locator("#main")).to_contain_text('"/nyc/clean" = ["ines"]')
+    expect(page.locator("#main")).to_contain_text('"/nyc/delays" = ["rolf"]')
+
+
+def _commit(installation: Installation, token: str, branch: str, text: str, path: str = "notes.md") -> None:
+    change = {"path": path, "content": text}
     body = {"branch": branch, "message": "Note", "changes": [change]}
     _post(installation, token, "/repositories/nyc/commits", body)

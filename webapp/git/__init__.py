@@ -5,6 +5,7 @@ Modules:
     values: plain values that it hands out.
     diff: code differences: files, hunks and lines.
     conflicts: files that a merge leaves open, and how they are settled.
+    entries: the keys and values of a TOML file, told apart where both sides change them.
     paths: which file names may be written.
     http_backend: clone, fetch and push.
     identity: whose copy a repository is, and how new.

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import repeat
 from typing import TYPE_CHECKING, Literal
 
+from webapp.git.entries import pair_entries, read_entries
 from webapp.git.errors import BadChange
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ __all__ = [
     "cut_ends",
     "read_marked",
     "settle",
+    "split_entries",
 ]
 
 Take = Literal["ours", "theirs", "both"]
@@ -115,10 +118,12 @@ class ConflictedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolution:
-    """What somebody wants a file that conflicts to be: what a side has, of lines that clash, or this content."""
+    """What somebody wants a file that conflicts to be: what a side has, of all or of each of its clashes, or this content."""
 
     path: str
     take: Take | None = None
+    takes: tuple[Take, ...] = ()
+    """Of a text: what is taken at each place that clashes, in their order."""
     content: bytes | None = None
 
 
@@ -157,35 +162,64 @@ def cut_ends(segments: tuple[Segment, ...], *, ours: bytes, theirs: bytes) -> tu
     return (*segments[:-1], cut)
 
 
+def split_entries(segments: Iterable[Segment]) -> tuple[Segment, ...]:
+    """Split the clashes of a TOML file, so that each is about one entry."""
+    split: list[Segment] = []
+    for segment in segments:
+        for piece in [segment] if isinstance(segment, str) else _split_clash(segment):
+            if split and isinstance(piece, str) and isinstance(split[-1], str):
+                split[-1] += piece
+            else:
+                split.append(piece)
+    return tuple(split)
+
+
+def _split_clash(clash: Clash) -> list[Segment]:
+    ours, theirs = read_entries(clash.ours), read_entries(clash.theirs)
+    if ours is None or theirs is None:
+        return [clash]
+    return [
+        our_lines if our_lines == their_lines else Clash(our_lines, their_lines)
+        for our_lines, their_lines in pair_entries(ours, theirs)
+    ]
+
+
 def settle(file: ConflictedFile, resolution: Resolution) -> bytes | SideVersion | None:
     """Return what a file becomes: new content, what a side has of it, or None where it goes.
 
     Raises:
-        BadChange: the resolution says nothing, both of a file that is no text, or leaves marks in it.
+        BadChange: the resolution says nothing or two things, both of a file that is no text, leaves marks in it, or does
+            not say once for each place what is taken.
 
     """
-    if (resolution.content is None) == (resolution.take is None):
-        raise BadChange(file.path, "a resolution takes a side or has content")
+    if sum([resolution.content is not None, resolution.take is not None, bool(resolution.takes)]) != 1:
+        raise BadChange(
+            file.path, "say what becomes of it: a side is taken, or one for each place, or it has this content"
+        )
+    if resolution.takes and len(resolution.takes) != file.clashes:
+        chosen = f"{len(resolution.takes)} of {file.clashes}"
+        raise BadChange(file.path, f"say for each place that conflicts what is taken, not for {chosen}")
     if resolution.content is not None:
         line = file.marks.find_left(resolution.content.decode("utf-8", "replace")) if file.segments else None
         if line is not None:
             raise BadChange(file.path, f"line {line} still is a mark of the conflict")
         return resolution.content
     if file.segments:
-        return "".join(_take(file.segments, resolution)).encode()
+        takes = resolution.takes or repeat(resolution.take)
+        return "".join(_take(file.segments, iter(takes))).encode()
     if resolution.take == "both":
         raise BadChange(file.path, "both cannot be taken: it is no text on both sides")
     return file.ours if resolution.take == "ours" else file.theirs
 
 
-def _take(segments: Sequence[Segment], resolution: Resolution) -> Iterator[str]:
+def _take(segments: Sequence[Segment], takes: Iterator[Take | None]) -> Iterator[str]:
     for segment in segments:
         if isinstance(segment, str):
             yield segment
-        elif resolution.take == "both":
+        elif (take := next(takes)) == "both":
             yield _ended(segment.ours, "\n") + segment.theirs
         else:
-            yield segment.ours if resolution.take == "ours" else segment.theirs
+            yield segment.ours if take == "ours" else segment.theirs
 
 
 def _ended(text: str, end: str) -> str:

@@ -31,6 +31,7 @@ from webapp.git.conflicts import (
     cut_ends,
     read_marked,
     settle,
+    split_entries,
 )
 from webapp.git.diff import (
     MAX_COLOUR_BYTES,
@@ -740,6 +741,8 @@ class GitRepository:
         segments = cut_ends(
             read_marked(merged, marks), ours=self._read_version(ours), theirs=self._read_version(theirs)
         )
+        if path.endswith(".toml"):
+            segments = split_entries(segments)
         has_clash = any(not isinstance(segment, str) for segment in segments)
         return replace(file, segments=segments) if has_clash else file
 

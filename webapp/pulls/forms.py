@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from django import forms
 
 from webapp.git.conflicts import Resolution
 from webapp.pulls.rules import states
+
+if TYPE_CHECKING:
+    from django.http import QueryDict
+
+EACH = "each"
+MAX_PLACES = 10_000
+"""Of a file that conflicts, for which something is chosen."""
 
 
 class NewPullForm(forms.Form):
@@ -96,14 +103,19 @@ class Settlement:
     """What somebody chose for a file that conflicts."""
 
     take: str
-    """ours, theirs, both, hand, or nothing yet."""
+    """ours, theirs, both, each, hand, or nothing yet."""
     content: str
     ends: str = ""
+    takes: tuple[str, ...] = ()
+    """What was chosen for each place; empty where nothing was yet."""
 
     def as_resolution(self, path: str) -> Resolution:
         """Return what it asks of Git."""
         if self.take in ("ours", "theirs", "both"):
             return Resolution(path=path, take=self.take)  # type: ignore[arg-type]  # mypy does not narrow by `in`
+        if self.take == EACH:
+            takes = tuple(take for take in self.takes if take in ("ours", "theirs", "both"))
+            return Resolution(path=path, takes=takes)  # type: ignore[arg-type]  # nor in a generator
         text = self.content.replace("\n", "\r\n") if self.ends == "crlf" else self.content
         return Resolution(path=path, content=text.encode())
 
@@ -116,12 +128,13 @@ class SettleForm(UpdateForm):
     def settlements(self) -> dict[str, Settlement]:
         """Return what was chosen by path; the fields of a file carry its number. What was left open is not there."""
         chosen = {}
-        for name, path in self.data.items():
-            number = name.removeprefix("path-")
-            take = self.data.get(f"take-{number}", "")
-            if name.startswith("path-") and take:
-                content = self.data.get(f"content-{number}", "").replace("\r\n", "\n")
-                chosen[path] = Settlement(take, content, self.data.get(f"ends-{number}", ""))
+        data = cast("QueryDict", self.data)
+        for number in (name.removeprefix("path-") for name in data if name.startswith("path-")):
+            take = data.get(f"take-{number}", "")
+            if take:
+                content = data.get(f"content-{number}", "").replace("\r\n", "\n")
+                takes = tuple(data.getlist(f"places-{number}")[:MAX_PLACES])
+                chosen[str(data[f"path-{number}"])] = Settlement(take, content, data.get(f"ends-{number}", ""), takes)
         return chosen
 
 

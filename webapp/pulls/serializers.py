@@ -192,7 +192,7 @@ class NewMergeSerializer(NewQueuedMergeSerializer):
 
 
 class ResolutionSerializer(serializers.Serializer[Any]):
-    """What a file that conflicts is to be: `take` or `content`."""
+    """What a file that conflicts is to be: `take`, `takes` or `content`."""
 
     path = Text(trim_whitespace=False)
     take = serializers.ChoiceField(
@@ -201,13 +201,18 @@ class ResolutionSerializer(serializers.Serializer[Any]):
         allow_null=True,
         help_text="ours: the source branch's; of a text only the lines that clash are taken, the rest is merged",
     )
+    takes = serializers.ListField(
+        child=serializers.ChoiceField(choices=["ours", "theirs", "both"]),
+        required=False,
+        help_text="of a text: for each of its `clashes`, in their order, what is taken",
+    )
     content = Text(required=False, allow_blank=True, allow_null=True, trim_whitespace=False)
 
     def to_internal_value(self, data: Any) -> Any:
         """Make a value of it."""
         fields = super().to_internal_value(data)
-        text = fields.pop("content", None)
-        return Resolution(**fields, content=None if text is None else text.encode())
+        text, takes = fields.pop("content", None), tuple(fields.pop("takes", ()))
+        return Resolution(**fields, takes=takes, content=None if text is None else text.encode())
 
 
 class BranchUpdateSerializer(NullIsAbsent):

@@ -177,3 +177,29 @@ def test_rest_says_what_conflicts_and_takes_resolutions(repository: Repository, 
     assert answer.status_code == 200
     assert read_file(repository, "fix", "code.py") == b"a = 1\nb = <i>fix</i>\nb = 'master'\n"
     assert client.get(f"{REST}/conflicts").json()["files"] == []
+
+
+OWNERS = '[folders]\nowned = ["/shop"]\n\n[owners]\n"/shop/orders" = ["{}"]\n"/shop/prices" = ["{}"]\n'
+
+
+def test_each_rule_of_a_pipeline_is_settled_by_itself(repository: Repository, pull: PullRequest) -> None:
+    taken = [{"path": path, "take": "ours"} for path in ("code.py", "notes.bin")]
+    client, rest = a_client(user := a_person("wim", "writer")), a_rest_client(user)
+    assert rest.post(f"{REST}/update", {"resolutions": taken}, format="json").status_code == 200
+    for branch, people in (("fix", ("ines", "olek")), ("master", ("mira", "rolf"))):
+        repositories.a_commit(repository, {"pipeline.toml": OWNERS.format(*people)}, branch=branch)
+
+    file = client.get(PAGE).context["files"][0]
+    assert [place.name for place in file.places] == ['[owners] "/shop/orders"', '[owners] "/shop/prices"']
+    heads = {"expected_head": repository.git.get_head("fix"), "expected_target": repository.git.get_head("master")}
+    form = {"path-1": "pipeline.toml", "take-1": "each", "places-1": ["ours", ""], **heads}
+    left = client.post(PAGE, form)
+    assert left.status_code == 422
+    assert "say for each place that conflicts what is taken, not for 1 of 2" in left.content.decode()
+    assert [place.take for place in left.context["files"][0].places] == ["ours", ""]
+
+    assert [found["clashes"] for found in rest.get(f"{REST}/conflicts").json()["files"]] == [2]
+    wrong = {"resolutions": [{"path": "pipeline.toml", "takes": ["ours", "mine"]}]}
+    assert rest.post(f"{REST}/update", wrong, format="json").status_code == 422
+    assert client.post(PAGE, {**form, "places-1": ["ours", "theirs"]}).status_code == 302
+    assert read_file(repository, "fix", "pipeline.toml").decode() == OWNERS.format("ines", "rolf")

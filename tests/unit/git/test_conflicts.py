@@ -128,7 +128,7 @@ def test_what_is_open_is_named_and_what_cannot_be_is_refused(
     good = {path: Resolution(path=path, take="ours") for path in ("text.py", "bytes.bin")}
     for path, bad, words in (
         ("text.py", Resolution(path="text.py", content=files["text.py"].marked.encode()), "line 6 still is a mark"),
-        ("text.py", Resolution(path="text.py"), "takes a side or has content"),
+        ("text.py", Resolution(path="text.py"), "say what becomes of it"),
         ("bytes.bin", Resolution(path="bytes.bin", take="both"), "both cannot be taken"),
         ("", Resolution(path="clean-ours.py", take="ours"), "does not conflict"),
     ):

@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from webapp.core.errors import Conflict
+from webapp.git.conflicts import ConflictedFile
+from webapp.git.entries import name_entries
+from webapp.pulls.forms import EACH
 from webapp.pulls.pages.head import PullHead, frame, load, read_head
 from webapp.pulls.queries.conflicts import read_conflicts
 from webapp.repositories.pages.text import find_language
 
 if TYPE_CHECKING:
     from webapp.core.principals import Principal
-    from webapp.git.conflicts import ConflictedFile
     from webapp.pulls.forms import Settlement
 
 MAX_TEXT = 2_000_000
 """Characters of all files that are shown to be edited; of those beyond it a side is taken."""
 BY_HAND = "hand"
+
+
+@dataclass(frozen=True)
+class PlaceView:
+    """One place of a file at which both sides have changed something, with what its reader has chosen so far."""
+
+    name: str
+    """The table and the keys of a TOML file; of others the line."""
+    ours: str
+    theirs: str
+    take: str
 
 
 @dataclass(frozen=True)
@@ -29,6 +42,8 @@ class ConflictView:
     is_ours: bool
     is_theirs: bool
     clashes: int
+    places: list[PlaceView]
+    """Those of a text that is not too long to be shown."""
     mark: int
     """How long the marks in the text are."""
     content: str
@@ -80,16 +95,32 @@ def _write_text(file: ConflictedFile, head: PullHead) -> str:
 
 def _view(file: ConflictedFile, text: str, settlement: Settlement | None) -> ConflictView:
     take = BY_HAND if text else ""
-    if settlement is not None and (text or settlement.take != BY_HAND):
+    if settlement is not None and (text or settlement.take not in (BY_HAND, EACH)):
         take = settlement.take
     return ConflictView(
         path=file.path,
         is_ours=file.is_ours,
         is_theirs=file.is_theirs,
         clashes=file.clashes,
+        places=_list_places(file, settlement.takes if settlement else ()) if text else [],
         mark=file.marks.size,
         content=settlement.content if text and settlement is not None else text,
         ends="crlf" if "\r\n" in text else "",
         language=find_language(file.path),
         take=take,
     )
+
+
+def _list_places(file: ConflictedFile, takes: Sequence[str]) -> list[PlaceView]:
+    places: list[PlaceView] = []
+    before = ""
+    for segment in file.segments:
+        if isinstance(segment, str):
+            before += segment
+            continue
+        line = before.count("\n") + 1
+        name = name_entries(before, segment.ours, segment.theirs) if file.path.endswith(".toml") else ""
+        take = takes[len(places)] if len(places) < len(takes) else ""
+        places.append(PlaceView(name or f"line {line}", segment.ours, segment.theirs, take))
+        before += segment.ours
+    return places

@@ -1,0 +1,77 @@
+"""Places of a TOML file at which two sides differ, entry by entry: Git joins what stands in neighbouring lines."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_ENTRY = re.compile(r"""\s*("[^"\n]*"|'[^'\n]*'|[\w.-]+)\s*=""")
+_HEADER = re.compile(r"^\s*\[+\s*(.+?)\s*\]+\s*(?:#.*)?$", re.MULTILINE)
+
+
+class TomlEntry(NamedTuple):
+    """A key with its value, and the comments and empty lines before it."""
+
+    key: str
+    """Empty of lines that have no entry behind them."""
+    lines: str
+
+
+def read_entries(text: str) -> list[TomlEntry] | None:
+    """Return what these lines of a TOML file are made of; None where they are not whole entries of one table."""
+    entries: list[TomlEntry] = []
+    lines, key = "", ""
+    for line in text.splitlines(keepends=True):
+        lines += line
+        if not key:
+            if not line.strip() or line.lstrip().startswith("#"):
+                continue
+            beginning = _ENTRY.match(line)
+            if beginning is None:
+                return None
+            key = beginning[1]
+        if _is_whole(lines):
+            entries.append(TomlEntry(key, lines))
+            lines, key = "", ""
+    if key:
+        return None
+    return [*entries, TomlEntry("", lines)] if lines else entries
+
+
+def pair_entries(ours: Sequence[TomlEntry], theirs: Sequence[TomlEntry]) -> Iterator[tuple[str, str]]:
+    """Pair the lines of both sides by their keys, in an order that keeps that of each side; what one has not is empty."""
+    matcher = SequenceMatcher(None, [entry.key for entry in ours], [entry.key for entry in theirs], autojunk=False)
+    for tag, our_start, our_end, their_start, their_end in matcher.get_opcodes():
+        if tag == "equal":
+            pairs = zip(ours[our_start:our_end], theirs[their_start:their_end], strict=True)
+            yield from ((our_entry.lines, their_entry.lines) for our_entry, their_entry in pairs)
+        else:
+            yield from ((entry.lines, "") for entry in ours[our_start:our_end])
+            yield from (("", entry.lines) for entry in theirs[their_start:their_end])
+
+
+def name_entries(before: str, *sides: str) -> str:
+    """Name the table and the keys that lines stand for: `[owners] "/nyc/clean"`; empty where they have neither.
+
+    Args:
+        before: the file before these lines.
+        sides: what each side has there.
+
+    """
+    headers = _HEADER.findall(before)
+    keys = [entry.key for side in sides for entry in read_entries(side) or () if entry.key]
+    table = [f"[{headers[-1]}]"] if headers else []
+    return " ".join([*table, ", ".join(dict.fromkeys(keys))]).strip()
+
+
+def _is_whole(lines: str) -> bool:
+    try:
+        tomllib.loads(lines)
+    except tomllib.TOMLDecodeError:
+        return False
+    return True
