@@ -342,14 +342,15 @@ def _describe_review(loaded: Loaded, review: Review, comments: int) -> Conversat
     )
 
 
-_PLAIN: dict[str, tuple[str, str, str]] = {
-    "ready": ("eye", "", "marked it ready for review"),
-    "drafted": ("git-pull-request-draft", "", "made it a draft"),
-    "source_deleted": ("trash", "warn", "deleted the source branch"),
-    "source_restored": ("git-branch", "", "restored the source branch"),
-    "closed": ("git-pull-request-closed", "bad", "closed this pull request"),
-    "reopened": ("git-pull-request", "ok", "opened it again"),
+_PLAIN: dict[str, tuple[str, str]] = {
+    "ready": ("eye", ""),
+    "drafted": ("git-pull-request-draft", ""),
+    "source_deleted": ("trash", "warn"),
+    "source_restored": ("git-branch", ""),
+    "closed": ("git-pull-request-closed", "bad"),
+    "reopened": ("git-pull-request", "ok"),
 }
+"""Icon and badge of what is said in the words of its kind."""
 _CHANGED = {
     "retitled": ("pencil", "changed the title from “{before}” to “{after}”"),
     "retargeted": ("git-branch", "changed the target from {before} to {after}"),
@@ -360,8 +361,8 @@ def _describe_event(pull: PullRequest, event: TimelineEvent, published: Any) -> 
     data = event.data
     entry = ConversationEntry(f"event-{event.pk}", event.at, actor=event.actor)
     if event.kind in _PLAIN:
-        icon, badge, text = _PLAIN[event.kind]
-        return replace(entry, icon=icon, badge=badge, text=text)
+        icon, badge = _PLAIN[event.kind]
+        return replace(entry, icon=icon, badge=badge, text=event.get_kind_display())
     if event.kind == "pushed":
         return _describe_push(pull, entry, data, published)
     if event.kind in ("built", "rebuilt"):
