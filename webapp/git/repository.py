@@ -653,9 +653,14 @@ class GitRepository:
 
     def merge_state(self, *, source: str, target: str) -> MergePreview:
         """Say whether two commits merge cleanly, and into which tree."""
-        if self.merge_base(source, target) is None:
+        base = self.merge_base(source, target)
+        if base is None:
             # Git refuses to merge unrelated histories; a pull request says so like any conflict.
             return MergePreview(clean=False, conflicts=("(the two histories have no commit in common)",))
+        ours, theirs = self._commit(target), self._commit(source)
+        for older, newer in ((ours, theirs), (theirs, ours)):
+            if base == str(older.id):  # it has nothing of its own, and Git need not be started to say so
+                return MergePreview(clean=True, tree=str(newer.tree_id))
         try:
             tree, stages = self._merge_trees(source=source, target=target)
         except TooBig:
