@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from playwright.sync_api import Page
 
-from tests.factories.installation import Installation, running_installation
+from tests.factories.installation import Demo, Installation
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, ConsoleMessage
@@ -49,12 +49,16 @@ def browser_context_args() -> dict[str, Any]:
     }
 
 
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
+    """The demo for all installations of the run's browser tests."""
+    return Demo(tmp_path_factory.mktemp("demo"))
+
+
 @pytest.fixture(scope="package")
-def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+def installation(demo: Demo) -> Iterator[Installation]:
     """The whole product with its demo, as a user starts it; it ends with the tests of this folder."""
-    home = tmp_path_factory.mktemp("installation") / "home"
-    home.mkdir(mode=0o700)
-    with running_installation(home) as running:
+    with demo.running() as running:
         yield running
 
 

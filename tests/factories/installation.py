@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -16,7 +18,7 @@ from typing import Any
 import requests
 
 from tests.factories.builds import ROOT, wait_until
-from tests.factories.postgres import database_of
+from tests.factories.postgres import database_of, find_url
 from webapp.runtime.probes import find_free_port
 
 PASSWORD = "a-password-of-tests-1"
@@ -83,6 +85,52 @@ class Installation:
             self.post("/users", {"username": username, "password": PASSWORD}, token=token)
         for repository, role in roles.items():
             self.post(f"/repositories/{repository}/members", {"user": username, "role": role}, token=token)
+
+
+@dataclass
+class Demo:
+    """The demo, loaded once: installations that start one after the other begin with what it was then.
+
+    All have one home, in which the locations of tables begin with its path.
+    """
+
+    folder: Path
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[Installation]:
+        """Start an installation whose demo nobody has changed, and stop it."""
+        home, kept = self.folder / "home", self.folder / "kept"
+        shutil.rmtree(home, ignore_errors=True)
+        if find_url() is not None:  # the database of a server stays with its home
+            home = self.folder / f"home{time.monotonic_ns()}"
+        if kept.exists():
+            _copy([*kept.iterdir()], home)
+        else:
+            home.mkdir(mode=0o700)
+        with running_installation(home) as installation:
+            if find_url() is None and not kept.exists():
+                _keep(home, kept)
+            yield installation
+
+
+OF_A_RUN = frozenset({"broker", "jobs", "logs", "queries", "run", "run.out", "spark", "spark.sock", "uploads"})
+"""What of a home an installation makes anew."""
+
+
+def _keep(home: Path, kept: Path) -> None:
+    """Keep what a home holds while nobody works; the database last, which so knows all that the files say."""
+    paths = [path for path in home.iterdir() if path.name not in OF_A_RUN and path.suffix != ".renewed"]
+    _copy([path for path in paths if not path.name.startswith(("db.sqlite3", "spark-training"))], kept)
+    with (
+        contextlib.closing(sqlite3.connect(home / "db.sqlite3")) as source,
+        contextlib.closing(sqlite3.connect(kept / "db.sqlite3")) as target,
+    ):
+        source.backup(target)
+
+
+def _copy(paths: list[Path], folder: Path) -> None:
+    folder.mkdir(mode=0o700)
+    subprocess.run(["cp", "--archive", *paths, folder], check=True)
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.factories.builds import wait_until
-from tests.factories.installation import Installation, running_installation
+from tests.factories.installation import Demo, Installation
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -92,11 +92,9 @@ class Api:
 
 
 @pytest.fixture(scope="package")
-def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+def installation(demo: Demo) -> Iterator[Installation]:
     """An installation of these people's own: they merge, push and ask, and other tests count what the demo has."""
-    home = tmp_path_factory.mktemp("days") / "home"
-    home.mkdir(mode=0o700)
-    with running_installation(home) as running:
+    with demo.running() as running:
         yield running
 
 
