@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.talking import comment_on_a_line
-
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
@@ -18,27 +16,6 @@ pytestmark = pytest.mark.browser
 
 PULL = "/r/nyc/pulls/1"
 TITLE = "Count cancelled flights in the daily delays"
-
-
-def test_a_comment_is_markdown_and_never_markup(open_page: Callable[..., Page]) -> None:
-    page = open_page(PULL, who="olek")
-    page.get_by_role("textbox", name="Add a comment").fill("Is `mean_delay` still over <b>all</b> flights?")
-    page.keyboard.press("Control+Enter")
-    comment = page.locator("article.card", has_text="still over").last
-    expect(comment.locator("code")).to_have_text("mean_delay")
-    expect(comment).to_contain_text("<b>all</b>")
-    expect(comment.locator(".who")).to_have_text("olek")
-
-
-def test_an_empty_comment_is_refused_in_words(open_page: Callable[..., Page]) -> None:
-    page = open_page(PULL, who="olek")
-    page.get_by_role("button", name="Comment", exact=True).click()
-    expect(page.locator(".flash--error")).to_contain_text("empty")
-
-
-def test_a_click_on_a_line_takes_a_remark_there(open_page: Callable[..., Page]) -> None:
-    page = open_page(f"{PULL}/code", who="olek")
-    comment_on_a_line(page)
 
 
 def test_lines_are_chosen_by_two_clicks_and_a_change_of_them_suggested(open_page: Callable[..., Page]) -> None:
@@ -176,13 +153,6 @@ def test_a_viewed_file_folds(open_page: Callable[..., Page]) -> None:
     expect(page.get_by_text(re.compile("0 of .* viewed"))).to_be_visible()
 
 
-def test_nobody_approves_their_own(open_page: Callable[..., Page]) -> None:
-    page = open_page(PULL, who="ines")
-    page.locator("details.picker > summary", has_text="Review").click()
-    expect(page.get_by_role("radio", name=re.compile("Approve"))).to_be_disabled()
-    expect(page.get_by_text("Nobody approves their own pull request.")).to_be_visible()
-
-
 def test_asking_for_changes_stands_against_the_merge_until_it_is_taken_back(open_page: Callable[..., Page]) -> None:
     page = open_page(PULL, who="olek")
     page.locator("details.picker > summary", has_text="Review").click()
@@ -201,28 +171,6 @@ def test_asking_for_changes_stands_against_the_merge_until_it_is_taken_back(open
     page.get_by_role("radio", name=re.compile("Ask for changes")).check()
     page.get_by_role("button", name="Submit review").click()
     expect(page.locator("#merge-box")).to_contain_text("A reviewer asked for changes")
-
-
-def test_title_and_draft_are_edited(open_page: Callable[..., Page]) -> None:
-    page = open_page(PULL, who="ines")
-    for title, draft in ((f"{TITLE}, again", "1"), (TITLE, "0")):
-        page.get_by_role("button", name="Edit", exact=True).click()
-        page.get_by_label("Title").fill(title)
-        page.get_by_label("State").select_option(draft)
-        page.get_by_role("button", name="Save").click()
-        expect(page.locator("h1")).to_contain_text(title)
-        word = "Draft" if draft == "1" else "Open"
-        expect(page.locator(".page-head .state")).to_have_text(word)
-    expect(page.locator(".timeline")).to_contain_text("changed the title")
-
-
-def test_closed_and_opened_again(open_page: Callable[..., Page]) -> None:
-    page = open_page(PULL, who="ines")
-    page.get_by_role("button", name="Close pull request").click()
-    expect(page.locator(".page-head .state")).to_have_text("Closed")
-    expect(page.get_by_role("button", name="Merge and rebuild")).to_have_count(0)
-    page.get_by_role("button", name="Open again").click()
-    expect(page.locator(".page-head .state")).to_have_text("Open")
 
 
 def test_the_comparison_page_says_that_it_is_open_already(open_page: Callable[..., Page]) -> None:
