@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -13,7 +14,7 @@ from playwright.sync_api import Page
 from tests.factories.installation import Demo, Installation
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, BrowserContext, ConsoleMessage
+    from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error
 
 SignIn = Callable[[str], Page]
 CookiesOf = Callable[[Installation, str], Any]
@@ -85,11 +86,27 @@ def cookies_of(browser: Browser, browser_context_args: dict[str, Any]) -> Cookie
     return find
 
 
+@pytest.fixture(scope="package")
+def looked_at(browser: Browser, browser_context_args: dict[str, Any]) -> Iterator[dict[str, Page]]:
+    """The pages of those who only look, by name: each goes from address to address, as a person does."""
+    pages: dict[str, Page] = {}
+    yield pages
+    for page in pages.values():
+        page.context.close()
+
+
 @pytest.fixture
 def open_page(
-    browser: Browser, browser_context_args: dict[str, Any], installation: Installation, cookies_of: CookiesOf
+    browser: Browser,
+    browser_context_args: dict[str, Any],
+    installation: Installation,
+    cookies_of: CookiesOf,
+    looked_at: dict[str, Page],
 ) -> Iterator[Callable[..., Page]]:
-    """Open an address as a person; at the end of the test nothing may have gone wrong in any opened page."""
+    """Open an address as a person; at the end of the test nothing may have gone wrong in any opened page.
+
+    Who only looks does so in a page that other tests have opened before: a new one takes longer than most looks.
+    """
     contexts: list[BrowserContext] = []
     pages: list[Page] = []
     problems: list[str] = []
@@ -100,7 +117,10 @@ def open_page(
                 f"console: {message.text} at {message.location} on {message.page.url if message.page else None}"
             )
 
-    def open_at(path: str, *, who: str = "mira", status: int = 200, refuses: bool = False, **more: Any) -> Page:
+    def note_error(error: Error) -> None:
+        problems.append(f"script: {error}")
+
+    def make(who: str, **more: Any) -> Page:
         context = browser.new_context(
             **{
                 **browser_context_args,
@@ -109,12 +129,23 @@ def open_page(
                 **more,
             }
         )
-        contexts.append(context)
         page = context.new_page()
         page.add_init_script(NOTE_VIOLATIONS)
+        return page
+
+    def open_at(
+        path: str, *, who: str = "mira", status: int = 200, refuses: bool = False, looks: bool = False, **more: Any
+    ) -> Page:
+        if looks:
+            page = looked_at.get(who) or looked_at.setdefault(who, make(who))
+            page.set_viewport_size(more.get("viewport") or browser_context_args["viewport"])
+            page.emulate_media(color_scheme="light")
+        else:
+            page = make(who, **more)
+            contexts.append(page.context)
         if status == 200 and not refuses:  # Chromium calls every answer of another status an error
             page.on("console", note)
-        page.on("pageerror", lambda error: problems.append(f"script: {error}"))
+        page.on("pageerror", note_error)
         answer = page.goto(path)
         assert answer is not None
         assert answer.status == status, f"{path} answered {answer.status}"
@@ -127,6 +158,10 @@ def open_page(
             problems.extend(f"policy: {one}" for one in page.evaluate("window.violations ?? []"))
     for context in contexts:
         context.close()
+    for page in looked_at.values():
+        with contextlib.suppress(KeyError):
+            page.remove_listener("pageerror", note_error)
+            page.remove_listener("console", note)
     assert not problems, "\n".join(problems)
 
 

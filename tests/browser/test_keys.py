@@ -21,7 +21,7 @@ DATA = f"{PULL}/data?dataset=/nyc/delays/daily"
 
 
 def test_question_mark_lists_the_keys(open_page: Callable[..., Page]) -> None:
-    page = open_page("/")
+    page = open_page("/", looks=True)
     page.keyboard.press("?")
     expect(page.get_by_role("dialog", name="Keyboard")).to_be_visible()
     page.keyboard.press("Escape")
@@ -29,7 +29,7 @@ def test_question_mark_lists_the_keys(open_page: Callable[..., Page]) -> None:
 
 
 def test_slash_goes_to_search_and_an_exact_path_jumps(open_page: Callable[..., Page]) -> None:
-    page = open_page("/")
+    page = open_page("/", looks=True)
     page.keyboard.press("/")
     expect(page.get_by_role("searchbox", name="Search")).to_be_focused()
     page.keyboard.type("/nyc/delays/daily")
@@ -38,7 +38,7 @@ def test_slash_goes_to_search_and_an_exact_path_jumps(open_page: Callable[..., P
 
 
 def test_g_walks_the_tabs_of_a_pull_request(open_page: Callable[..., Page]) -> None:
-    page = open_page(PULL)
+    page = open_page(PULL, looks=True)
     for key, tab in (("c", "code"), ("s", "schema"), ("d", "data"), ("b", "builds")):
         page.keyboard.press("g")
         page.keyboard.press(key)
@@ -47,7 +47,7 @@ def test_g_walks_the_tabs_of_a_pull_request(open_page: Callable[..., Page]) -> N
 
 
 def test_j_and_k_walk_the_rows_after_a_click_too(open_page: Callable[..., Page]) -> None:
-    page = open_page(DATA)
+    page = open_page(DATA, looks=True)
     rows = page.locator("tr.rd")
     page.keyboard.press("j")
     expect(rows.first).to_be_focused()
@@ -63,7 +63,7 @@ def test_n_and_p_walk_the_threads_after_a_click_too(open_page: Callable[..., Pag
     for number in range(2):
         body = {"body": f"Question {number}"}
         installation.post("/repositories/nyc/pulls/1/comments", body, token=token)
-    page = open_page(PULL)
+    page = open_page(PULL, looks=True)
     threads = page.locator("[data-thread]")
     page.keyboard.press("n")
     expect(threads.first).to_be_focused()
@@ -89,7 +89,7 @@ def test_files_are_walked_and_ticked_by_keys(open_page: Callable[..., Page]) -> 
 
 
 def test_enter_on_a_row_says_who_changed_it(open_page: Callable[..., Page]) -> None:
-    page = open_page(DATA)
+    page = open_page(DATA, looks=True)
     page.keyboard.press("j")
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile(r"/datasets/\d+/blame\?branch=feature/cancelled-flights&key\.day="))
@@ -100,7 +100,7 @@ def test_enter_on_a_row_says_who_changed_it(open_page: Callable[..., Page]) -> N
 
 
 def test_a_comparison_is_followed_below_the_form(open_page: Callable[..., Page]) -> None:
-    page = open_page("/d/nyc/delays/daily?tab=compare&from=master&to=feature/cancelled-flights")
+    page = open_page("/d/nyc/delays/daily?tab=compare&from=master&to=feature/cancelled-flights", looks=True)
     expect(page.get_by_role("navigation", name="Kind of change")).to_be_visible(timeout=30_000)
     page.get_by_role("link", name="Swap").click()
     page.wait_for_url(re.compile("from=feature/cancelled-flights"))
@@ -112,7 +112,7 @@ def test_a_comparison_is_followed_below_the_form(open_page: Callable[..., Page])
 
 
 def test_rows_are_filtered_counted_and_found_by_key(open_page: Callable[..., Page]) -> None:
-    page = open_page(DATA)
+    page = open_page(DATA, looks=True)
     added = page.get_by_role("navigation", name="Kind of change").get_by_role("link", name="Added")
     count = int(re.sub(r"\D", "", added.inner_text()))
     added.click()
@@ -131,7 +131,7 @@ def test_rows_are_filtered_counted_and_found_by_key(open_page: Callable[..., Pag
 
 
 def test_rows_page_on_and_back(open_page: Callable[..., Page]) -> None:
-    page = open_page(f"{DATA}&limit=25")
+    page = open_page(f"{DATA}&limit=25", looks=True)
     first = page.locator("tr.rd th").first.inner_text()
     text = page.get_by_role("navigation", name="Pages of rows")
     expect(text).to_contain_text("Rows 1–25 of")
@@ -143,7 +143,7 @@ def test_rows_page_on_and_back(open_page: Callable[..., Page]) -> None:
 
 
 def test_a_search_that_cannot_be_read_is_said_beside_the_rows(open_page: Callable[..., Page]) -> None:
-    page = open_page(f"{DATA}&q=nonsense%20%3D%201")
+    page = open_page(f"{DATA}&q=nonsense%20%3D%201", looks=True)
     expect(page.locator("#rows-problem")).to_contain_text("at character 1: there is no column 'nonsense'")
     expect(page.get_by_role("searchbox", name="Find rows")).to_have_value("nonsense = 1")
     expect(page.locator("tr.rd")).to_have_count(0)
@@ -152,13 +152,13 @@ def test_a_search_that_cannot_be_read_is_said_beside_the_rows(open_page: Callabl
 
 
 def test_the_filter_of_datasets_hides_the_others(open_page: Callable[..., Page]) -> None:
-    page = open_page(DATA)
+    page = open_page(DATA, looks=True)
     page.get_by_role("searchbox", name="Filter datasets").fill("carrier")
     expect(page.locator("#dataset-list li:visible")).to_have_count(1)
 
 
 def test_menus_close_by_escape_and_keep_the_focus(open_page: Callable[..., Page]) -> None:
-    page = open_page(PULL)
+    page = open_page(PULL, looks=True)
     review = page.locator("details.picker > summary", has_text="Review")
     review.click()
     expect(page.get_by_role("button", name="Submit review")).to_be_visible()
@@ -168,7 +168,7 @@ def test_menus_close_by_escape_and_keep_the_focus(open_page: Callable[..., Page]
 
 
 def test_merging_past_the_requirements_has_to_be_ticked(open_page: Callable[..., Page]) -> None:
-    page = open_page(PULL)
+    page = open_page(PULL, looks=True)
     merge = page.get_by_role("button", name="Merge and rebuild")
     expect(merge).to_be_disabled()
     page.get_by_label("Merge past the open requirements").check()
@@ -176,7 +176,7 @@ def test_merging_past_the_requirements_has_to_be_ticked(open_page: Callable[...,
 
 
 def test_keys_can_be_turned_off(open_page: Callable[..., Page]) -> None:
-    page = open_page("/")
+    page = open_page("/", looks=True)
     page.evaluate("document.documentElement.dataset.hotkeys = 'off'")
     for key in ("j", "/", "?"):
         page.keyboard.press(key)
@@ -220,7 +220,7 @@ def test_no_field_loses_a_key_to_a_shortcut(path: str, open_page: Callable[..., 
 
 
 def test_no_shortcut_acts_behind_a_dialog(open_page: Callable[..., Page]) -> None:
-    page = open_page("/r/nyc/")
+    page = open_page("/r/nyc/", looks=True)
     page.keyboard.press("?")
     expect(page.get_by_role("dialog", name="Keyboard")).to_be_visible()
     page.keyboard.press("t")

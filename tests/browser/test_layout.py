@@ -27,7 +27,7 @@ def measure(element: Locator) -> FloatRect:
 
 @pytest.mark.parametrize("width", [WIDE, NARROW])
 def test_the_review_is_written_in_a_form_of_full_width(width: int, open_page: Callable[..., Page]) -> None:
-    page = open_page(PULL, viewport={"width": width, "height": 1000})
+    page = open_page(PULL, viewport={"width": width, "height": 1000}, looks=True)
     page.locator("details.picker > summary", has_text="Review").click()
     popover = measure(page.locator(".popover", has_text="Submit review"))
     text = measure(page.get_by_label("Your review"))
@@ -46,7 +46,7 @@ def test_the_review_is_written_in_a_form_of_full_width(width: int, open_page: Ca
 @pytest.mark.parametrize("width", [WIDE, NARROW])
 @pytest.mark.parametrize("path", [PULL, DATA, "/r/nyc/blob/master/README.md", "/r/nyc/", "/d/nyc/delays/daily"])
 def test_popovers_stay_inside_of_the_window(path: str, width: int, open_page: Callable[..., Page]) -> None:
-    page = open_page(path, viewport={"width": width, "height": 1000})
+    page = open_page(path, viewport={"width": width, "height": 1000}, looks=True)
     menus = page.locator("details.picker > summary:visible")
     assert menus.count() > 0
     for menu in menus.all():
@@ -63,14 +63,14 @@ def test_popovers_stay_inside_of_the_window(path: str, width: int, open_page: Ca
 
 def test_a_row_diff_without_a_key_fits_a_narrow_window(open_page: Callable[..., Page]) -> None:
     """What is said of it in place of the key is a whole sentence, which has to wrap."""
-    page = open_page(DATA, viewport={"width": NARROW, "height": 1000})
+    page = open_page(DATA, viewport={"width": NARROW, "height": 1000}, looks=True)
     key = page.locator("#row-diff .stat > .muted").last
     key.evaluate("(it) => { it.textContent = 'net changes: no key, so a changed row is one removed and one added' }")
     assert page.evaluate("document.documentElement.scrollWidth") <= NARROW
 
 
 def test_the_header_of_a_narrow_window_takes_two_rows(open_page: Callable[..., Page]) -> None:
-    page = open_page("/", viewport={"width": NARROW, "height": 850})
+    page = open_page("/", viewport={"width": NARROW, "height": 850}, looks=True)
     parts = [measure(part) for part in page.locator(".top > :visible").all()]
     first = min(parts, key=lambda part: part["y"])
     below = [part["y"] for part in parts if part["y"] >= first["y"] + first["height"]]
@@ -85,7 +85,9 @@ def test_the_header_of_a_narrow_window_takes_two_rows(open_page: Callable[..., P
 @pytest.mark.parametrize("height", [1000, 300])
 @pytest.mark.parametrize("path", ["/login", "/r/nyc/branches"])
 def test_the_footer_ends_the_window_or_what_is_longer(path: str, height: int, open_page: Callable[..., Page]) -> None:
-    page = open_page(path, who="" if path == "/login" else "mira", viewport={"width": WIDE, "height": height})
+    page = open_page(
+        path, who="" if path == "/login" else "mira", viewport={"width": WIDE, "height": height}, looks=True
+    )
     footer, main = measure(page.locator(".foot")), measure(page.locator("main"))
     whole = page.evaluate("document.documentElement.scrollHeight")
     assert abs(footer["y"] + footer["height"] - whole) <= 1
@@ -120,14 +122,14 @@ WITH_OTHER_WORDS = """() => {
     ],
 )
 def test_the_columns_of_a_list_line_up_whatever_stands_in_them(path: str, open_page: Callable[..., Page]) -> None:
-    page = open_page(path)
+    page = open_page(path, looks=True)
     one, other = page.evaluate(WITH_OTHER_WORDS)
     assert len(one) > 0
     assert one == pytest.approx(other, abs=1)
 
 
 def test_both_sides_of_statistics_stand_below_each_other(open_page: Callable[..., Page]) -> None:
-    page = open_page(f"{DATA}&show=statistics")
+    page = open_page(f"{DATA}&show=statistics", looks=True)
     sides = page.locator("table.stats tbody .branch")
     assert sides.count() > 2
     assert len({round(measure(side)["x"]) for side in sides.all()}) == 1
@@ -141,6 +143,6 @@ TEXTS_OF_LINES = """() => [...document.querySelectorAll('table.diff tbody tr:not
 @pytest.mark.parametrize("path", [f"{PULL}/code", f"{PULL}/code?view=split", "/r/nyc/blob/master/pipelines/late.py"])
 def test_a_line_of_code_stands_on_one_line_with_no_blank_of_the_page(path: str, open_page: Callable[..., Page]) -> None:
     """Every blank in the cell of a line is seen, and goes into what is copied or suggested."""
-    lines = open_page(path).evaluate(TEXTS_OF_LINES)
+    lines = open_page(path, looks=True).evaluate(TEXTS_OF_LINES)
     assert min(height for height, *_ in lines) <= 24
     assert [text for _, *texts in lines for text in texts if "\n" in text] == []

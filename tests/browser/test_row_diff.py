@@ -48,7 +48,7 @@ def press_in_place(link: Locator, has_changed: Callable[[], None]) -> None:
 
 
 def test_filters_pages_and_columns_change_the_rows_in_place(open_page: Callable[..., Page]) -> None:
-    page = open_page(f"{DATA}&limit=25")
+    page = open_page(f"{DATA}&limit=25", looks=True)
     pager = page.get_by_role("navigation", name="Pages of rows")
     kinds = page.get_by_role("navigation", name="Kind of change")
     press_in_place(page.locator("#rows-next"), lambda: expect(pager).to_contain_text("Rows 26–50 of"))
@@ -72,7 +72,7 @@ def test_filters_pages_and_columns_change_the_rows_in_place(open_page: Callable[
 
 @pytest.mark.parametrize("width", [1400, 600])
 def test_headings_stay_above_the_rows_that_scroll(open_page: Callable[..., Page], width: int) -> None:
-    page = open_page(f"{DATA}&limit=100&columns=all", viewport={"width": width, "height": 1000})
+    page = open_page(f"{DATA}&limit=100&columns=all", viewport={"width": width, "height": 1000}, looks=True)
     body = page.locator(".rows-body")
     body.scroll_into_view_if_needed()
     for left, top in ((0, 900), (60, 900), (60, 2000)):
@@ -84,7 +84,7 @@ def test_headings_stay_above_the_rows_that_scroll(open_page: Callable[..., Page]
 def test_tabs_dataset_headings_and_key_stay_while_page_and_rows_are_scrolled(
     open_page: Callable[..., Page], height: int
 ) -> None:
-    page = open_page(f"{DATA}&limit=100&columns=all", viewport={"width": 1000, "height": height})
+    page = open_page(f"{DATA}&limit=100&columns=all", viewport={"width": 1000, "height": height}, looks=True)
     rows = page.locator(".rows-body")
     key = page.locator("tr[data-key] > th.key:nth-of-type(1)").nth(60)
     left = key.evaluate("(cell) => cell.getBoundingClientRect().left")
@@ -104,7 +104,7 @@ def test_tabs_dataset_headings_and_key_stay_while_page_and_rows_are_scrolled(
 
 
 def test_a_wide_table_shows_what_differs_and_other_columns_by_their_chips(open_page: Callable[..., Page]) -> None:
-    page = open_page("/r/nyc/pulls/1/data?dataset=/nyc/clean/flights")
+    page = open_page("/r/nyc/pulls/1/data?dataset=/nyc/clean/flights", looks=True)
     headings = page.locator("table.rows thead th")
     few, hidden = headings.count(), page.locator("[id^=rows-quiet]").count()
     assert hidden > 0
