@@ -184,7 +184,7 @@ def find_faults(page: Page) -> list[str]:
         page.evaluate(Axe().axe_script)
     # all findings are told; naming what else was looked at would take longer than to look
     options = {"runOnly": OF_COLOURS if is_dark else tags, "resultTypes": ["violations"]}
-    found = page.evaluate("(options) => axe.run(options)", options)["violations"]
+    found = page.evaluate("async (options) => (await axe.run(options)).violations", options)
     return [
         f"{violation['id']}: {node['target']} {node['failureSummary']}"
         for violation in found
