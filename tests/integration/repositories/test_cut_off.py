@@ -307,6 +307,25 @@ def test_a_key_whose_commit_was_cut_off_is_used_up_once_it_is_found_and_free_whe
     assert (services.is_move_undecided(record.pk), record.effect) == (False, "cut")
 
 
+def test_a_key_is_free_once_another_process_has_carried_on_the_move_of_a_dead_one(repository: Repository) -> None:
+    """As the sweep does with a merge whose request died before the branch moved."""
+    olek = make.a_member(repository, "writer", "olek")
+    record = IdempotencyRecord.objects.create(user_id=olek.user_id, key="k")
+    before, after = repository.git.get_head("work"), prepare(repository)
+
+    def land(repository: Repository, by: Principal) -> None:
+        services.land_merge(repository=repository, branch="work", expected_head=before, sha=after, by=by)
+
+    with (
+        mock.patch.object(GitRepository, "move_branch", side_effect=KeyboardInterrupt),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        act_for(record, land, repository, olek)
+    land(repository, olek)
+    assert not services.is_move_undecided(record.pk)
+    assert not PendingMove.objects.exists()
+
+
 def test_a_move_that_git_refused_is_nobodys(repository: Repository) -> None:
     """What was only meant stays out of the log, also when somebody else does the same."""
     olek, mira = make.a_member(repository, "writer", "olek"), make.a_member(repository, "writer", "mira")

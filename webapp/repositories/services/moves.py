@@ -111,6 +111,8 @@ def settle_moves(*, repository: Repository, branch: str, announced: str, head: s
         if move is None:
             return
         settle_move(move, by=by if own else None)
+        # One whose process died before the ref moved may have been begun anew, as the sweep does with a merge.
+        moves.filter(before=move.before).delete()
         head = move.before
 
 
