@@ -17,7 +17,7 @@ from typing import Any
 
 import requests
 
-from tests.factories.databases import migrate
+from tests.factories.databases import prepare
 from tests.factories.postgres import ask_database, database_of
 from webapp.runtime.hosts import name_host
 from webapp.runtime.probes import find_free_port
@@ -74,9 +74,7 @@ class Stack:
     def start(self) -> None:
         """Prepare the home, start every part, wait until they answer."""
         (self.home / "run").mkdir(parents=True, exist_ok=True)
-        migrate(self.home, self.environment)
-        prepare = [sys.executable, "manage.py", "shell", "-v", "0", "-c", PREPARE]
-        subprocess.run(prepare, cwd=ROOT, env=self.environment, check=True)
+        prepare(self.home, self.environment, [sys.executable, "manage.py", "shell", "-v", "0", "-c", PREPARE])
         self.start_part("web")
         self.start_part("fork")
         for name in ("quick", "builds", "sweep"):

@@ -17,7 +17,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.factories.databases import migrate
+from tests.factories.databases import prepare
 from tests.factories.postgres import database_of
 from tests.factories.spark import QUICK, new_session, rest_catalog
 
@@ -84,11 +84,8 @@ def start_server(home: Path, **more: str) -> Server:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     environment = environment_of(home, port, more)
-    run = {"cwd": ROOT, "env": environment, "check": True}
-    migrate(home, environment)
-    made = subprocess.run([sys.executable, "-c", SETUP], stdout=subprocess.PIPE, **run)  # type: ignore[call-overload]
+    token = json.loads(prepare(home, environment, [sys.executable, "-c", SETUP]))["admin"]
     process = serve(home, port, more)
-    token = json.loads(made.stdout)["admin"]
     server = Server(port=port, home=home, token=token, process=process, more=more)
     wait_until_up(server)
     return server
