@@ -69,6 +69,8 @@ class Load:
     """What author, reviewer and writers pass before each act."""
     dice: random.Random
     with_spark: bool = False
+    pause: float = 0.2
+    """Seconds between what one client does and what it does next."""
     appended: dict[str | None, Ledger] = field(default_factory=dict)
     uploaded: Ledger = field(default_factory=lambda: Ledger("uploads"))
     merged: Ledger = field(default_factory=lambda: Ledger("merges"))
@@ -178,7 +180,7 @@ class Load:
         try:
             while not over.is_set():
                 round_()
-                over.wait(0.2)
+                over.wait(self.pause)
         except BaseException as error:  # noqa: BLE001 - raised again by `raise_failures`, in the thread that waits
             self.failures.append(error)
 

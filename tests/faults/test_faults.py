@@ -32,7 +32,7 @@ pytestmark = pytest.mark.integration
 SETTLE_S = 60
 """How long after a fault everything must work again and what was begun before it must have ended."""
 SPARK_S = 180
-SHORT, LONG = 60, 900
+SHORT, LONG = 45, 900
 LONG_ON_POSTGRESQL = 300
 ONLY = os.environ.get("FAULTS_ONLY", "")
 """Part of the names of the faults to make, to look for one defect; FAULTS_SEED makes the same choices again."""
@@ -55,9 +55,11 @@ class Plan:
     """How many kinds of damaged files there are in a round."""
     shows_leaks: bool = True
     """Whether everything settles often enough to say that nothing grows; a minute is too short for that."""
+    pause: float = 0.2
+    """How long each client waits before it does something more."""
 
 
-QUICK = Plan(SHORT, lasting=3, together=3, damages=1, shows_leaks=False)
+QUICK = Plan(SHORT, lasting=3, together=3, damages=1, shows_leaks=False, pause=1)
 
 
 @dataclass
@@ -113,7 +115,7 @@ def run_faults(stack: SupervisedStack, plan: Plan, server: Postgres | None = Non
     seed = int(os.environ.get("FAULTS_SEED") or random.randrange(10**6))
     print(f"FAULTS_SEED={seed}")
     dice = random.Random(seed)
-    run = Run(stack, start_load(stack, dice, with_spark=plan.with_spark))
+    run = Run(stack, start_load(stack, dice, plan))
     end = time.monotonic() + plan.seconds
     with run.load.running():
         while time.monotonic() < end:
@@ -139,7 +141,7 @@ def run_faults(stack: SupervisedStack, plan: Plan, server: Postgres | None = Non
         run.usage.check()
 
 
-def start_load(stack: SupervisedStack, dice: random.Random, *, with_spark: bool) -> Load:
+def start_load(stack: SupervisedStack, dice: random.Random, plan: Plan) -> Load:
     """Make two people and what they work on."""
     operator, barrier = Client(stack.url, stack.token), Barrier()
     answer = operator.post("/users", json={"username": "rita", "password": PASSWORD})
@@ -154,7 +156,8 @@ def start_load(stack: SupervisedStack, dice: random.Random, *, with_spark: bool)
         operator=operator,
         barrier=barrier,
         dice=random.Random(dice.random()),
-        with_spark=with_spark,
+        with_spark=plan.with_spark,
+        pause=plan.pause,
     )
     load.prepare()
     return load
