@@ -27,15 +27,31 @@ pytestmark = [
     pytest.mark.skipif(find_programs() is None, reason="no PostgreSQL server: apt-get install postgresql"),
     pytest.mark.skipif(find_url() is not None, reason="this run is on PostgreSQL itself"),
 ]
+CATALOG = "tests/integration/catalog"
+OF_FILES = tuple(f"{CATALOG}/test_catalog_{name}.py" for name in ("hostile_files", "locations", "planning"))
+"""Tests of what files say and where they lie, for which the catalog asks the database no more than for any table."""
+FSCK = "tests/integration/core/test_fsck.py"
+IN_THE_DATABASE = (
+    "a_clean_installation_is_clean",
+    "a_branch_whose_ref_is_gone_is_made_again",
+    "an_open_transaction_that_its_branch_does_not_know_is_named",
+    "a_transaction_of_a_build_that_is_over_is_aborted",
+    "a_merge_that_stopped_half_way_goes_on",
+    "a_dropped_constraint_is_named",
+    "a_job_whose_worker_is_gone_is_taken_over",
+    "a_database_older_than_warehouse_git_and_audit_log_is_named",
+    "a_reference_to_a_row_that_is_gone_is_named",
+    "a_database_older_than_the_program_is_all_that_is_said",
+)
+"""Damage that fsck finds or mends by statements; the first of these asks all the questions that fsck has."""
 GROUPS = {
     "tables": (
-        "tests/integration/catalog",
-        "--ignore=tests/integration/catalog/test_catalog_object_store.py",
-        "tests/contract/catalog/test_catalog_pyiceberg.py",
+        CATALOG,
+        *(f"--ignore={path}" for path in (f"{CATALOG}/test_catalog_object_store.py", *OF_FILES)),
         "tests/contract/catalog/test_catalog_kill.py",
         "tests/integration/datasets/test_transactions.py",
         "tests/integration/core/test_databases.py",
-        "tests/integration/core/test_fsck.py",
+        *(f"{FSCK}::test_{name}" for name in IN_THE_DATABASE),
         "tests/integration/core/test_old_statements.py",
     ),
     "builds": (
@@ -48,7 +64,10 @@ GROUPS = {
 """Where the two databases differ: statements of their own, locks, what a death leaves."""
 LONG_GROUPS = {
     "tables at length": (
+        *OF_FILES,
+        FSCK,
         "tests/contract/catalog/test_catalog_kit.py",
+        "tests/contract/catalog/test_catalog_pyiceberg.py",
         "tests/integration/datasets",
         "tests/contract/datasets",
     ),
