@@ -47,17 +47,15 @@ def world(home: Any) -> World:
 def pausing(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     """Whoever is not the competitor stops after the first datasets that it locks, until somebody waits for a row."""
     holds = threading.Event()
-    lock = recording.lock
+    lock = recording._lock
 
-    def lock_and_pause(rows: Any) -> None:
-        rows = list(rows)
-        lock(rows)
-        if rows and threading.current_thread().name != COMPETITOR and not holds.is_set():
+    def lock_and_pause(**which: Any) -> None:
+        lock(**which)
+        if all(which.values()) and threading.current_thread().name != COMPETITOR and not holds.is_set():
             holds.set()
             wait_for_waiter()
 
-    monkeypatch.setattr(recording, "lock", lock_and_pause)
-    monkeypatch.setattr(datasets, "lock", lock_and_pause)
+    monkeypatch.setattr(recording, "_lock", lock_and_pause)
     yield holds
     holds.set()
 
