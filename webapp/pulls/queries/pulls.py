@@ -25,6 +25,7 @@ from webapp.comparisons.rules.dataset_rules import (
     read_dataset_rules,
 )
 from webapp.core.errors import AppError, Conflict, NotFound
+from webapp.core.once import asked_once
 from webapp.pulls.models import Merge, NamedComparison, PullDataset, PullRequest, QueuedMerge, Review, SpecRecord
 from webapp.pulls.queries.approvers import list_ineligible
 from webapp.pulls.queries.checked import list_query_checks, read_fact
@@ -136,6 +137,7 @@ class Apart(NamedTuple):
     behind: int
 
 
+@asked_once
 def count_apart(repository: Repository, *, sha: str, base: str) -> Apart:
     """Count how far a commit is ahead of another one, and behind it."""
     return Apart(*repositories.count_ahead_behind(repository, [sha], base)[sha])
@@ -242,6 +244,7 @@ def describe_seen(*, pull: PullRequest) -> approvals.Seen:
     )
 
 
+@asked_once
 def find_latest_build(pull: PullRequest) -> Build | None:
     """Find the newest build of the source branch that was no upload."""
     return (
