@@ -29,6 +29,8 @@ __all__ = [
 Take = Literal["ours", "theirs", "both"]
 GIT_MARK = 7
 """How many characters Git makes a mark of, where nobody asks for more."""
+MOST_SPLIT = 32 * 1024
+"""Characters of all clashes of a file that are told apart entry by entry: no rules are so long, and it takes time."""
 _RUN = re.compile(rb"^(<+|=+|>+)", re.MULTILINE)
 
 
@@ -164,6 +166,10 @@ def cut_ends(segments: tuple[Segment, ...], *, ours: bytes, theirs: bytes) -> tu
 
 def split_entries(segments: Iterable[Segment]) -> tuple[Segment, ...]:
     """Split the clashes of a TOML file, so that each is about one entry."""
+    segments = tuple(segments)
+    clashes = [segment for segment in segments if isinstance(segment, Clash)]
+    if sum(len(clash.ours) + len(clash.theirs) for clash in clashes) > MOST_SPLIT:
+        return segments
     split: list[Segment] = []
     for segment in segments:
         for piece in [segment] if isinstance(segment, str) else _split_clash(segment):

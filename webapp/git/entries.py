@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _ENTRY = re.compile(r"""\s*("[^"\n]*"|'[^'\n]*'|[\w.-]+)\s*=""")
-_HEADER = re.compile(r"^\s*\[+\s*(.+?)\s*\]+\s*(?:#.*)?$", re.MULTILINE)
+MOST_LINES = 40
+"""Of one entry: each line more has all before it read again."""
 
 
 class TomlEntry(NamedTuple):
@@ -25,7 +26,7 @@ class TomlEntry(NamedTuple):
 def read_entries(text: str) -> list[TomlEntry] | None:
     """Return what these lines of a TOML file are made of; None where they are not whole entries of one table."""
     entries: list[TomlEntry] = []
-    lines, key = "", ""
+    lines, key, count = "", "", 0
     for line in text.splitlines(keepends=True):
         lines += line
         if not key:
@@ -35,9 +36,12 @@ def read_entries(text: str) -> list[TomlEntry] | None:
             if beginning is None:
                 return None
             key = beginning[1]
+        count += 1
+        if count > MOST_LINES:
+            return None
         if _is_whole(lines):
             entries.append(TomlEntry(key, lines))
-            lines, key = "", ""
+            lines, key, count = "", "", 0
     if key:
         return None
     return [*entries, TomlEntry("", lines)] if lines else entries
@@ -55,18 +59,16 @@ def pair_entries(ours: Sequence[TomlEntry], theirs: Sequence[TomlEntry]) -> Iter
             yield from (("", entry.lines) for entry in theirs[their_start:their_end])
 
 
-def name_entries(before: str, *sides: str) -> str:
-    """Name the table and the keys that lines stand for: `[owners] "/nyc/clean"`; empty where they have neither.
+def find_table(text: str) -> str:
+    """Return the last header of a table in a text, such as `[owners]`; empty where it has none."""
+    lines = (line.strip() for line in reversed(text.splitlines()))
+    return next((line for line in lines if line.startswith("[") and line.endswith("]")), "")
 
-    Args:
-        before: the file before these lines.
-        sides: what each side has there.
 
-    """
-    headers = _HEADER.findall(before)
+def name_entries(table: str, *sides: str) -> str:
+    """Name a table and the keys that each side has in it: `[owners] "/nyc/clean"`; empty where there are neither."""
     keys = [entry.key for side in sides for entry in read_entries(side) or () if entry.key]
-    table = [f"[{headers[-1]}]"] if headers else []
-    return " ".join([*table, ", ".join(dict.fromkeys(keys))]).strip()
+    return " ".join([table, ", ".join(dict.fromkeys(keys))]).strip()
 
 
 def _is_whole(lines: str) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from webapp.git.conflicts import Clash, ConflictedFile, ConflictMarks, Resolution, Segment, settle, split_entries
-from webapp.git.entries import name_entries, read_entries
+from webapp.git.entries import find_table, name_entries, read_entries
 from webapp.git.errors import BadChange
 
 OWNERS = '[owners]\n"/nyc" = ["ines"]\n'
@@ -31,7 +33,7 @@ def test_rules_in_neighbouring_lines_clash_one_by_one() -> None:
         "[sensitive]\n",
     )
     clashes = [segment for segment in split if isinstance(segment, Clash)]
-    names = [name_entries(OWNERS, clash.ours, clash.theirs) for clash in clashes]
+    names = [name_entries(find_table(OWNERS), clash.ours, clash.theirs) for clash in clashes]
     assert names == ['[owners] "/nyc/clean"', '[owners] "/nyc/own"', '[owners] "/nyc/their"']
 
 
@@ -39,6 +41,18 @@ def test_rules_in_neighbouring_lines_clash_one_by_one() -> None:
 def test_lines_that_are_no_whole_entries_stay_as_they_are(text: str) -> None:
     assert read_entries(text) is None
     assert split_entries((Clash(text, "a = 1\n"),)) == (Clash(text, "a = 1\n"),)
+
+
+def test_what_takes_long_to_tell_apart_stays_as_it_is() -> None:
+    """Each line of an entry that has not ended has all before it read again."""
+    start = time.process_time()
+    long = "a = [\n" + "1,\n" * 100_000
+    assert read_entries(long) is None
+    assert find_table("[" + " " * 100_000 + "\n" * 100_000) == ""
+    many = tuple(Clash(f"a{n} = [\n" + "1,\n" * 38 + "]\n", "b = 1\n") for n in range(2_000))
+    assert split_entries(many) == many
+    assert len(split_entries(many[:200])) == 400
+    assert time.process_time() - start < 5
 
 
 def test_each_place_has_a_choice_of_its_own() -> None:

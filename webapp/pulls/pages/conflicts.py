@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from webapp.core.errors import Conflict
 from webapp.git.conflicts import ConflictedFile
-from webapp.git.entries import name_entries
+from webapp.git.entries import find_table, name_entries
 from webapp.pulls.forms import EACH
 from webapp.pulls.pages.head import PullHead, frame, load, read_head
 from webapp.pulls.queries.conflicts import read_conflicts
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 MAX_TEXT = 2_000_000
 """Characters of all files that are shown to be edited; of those beyond it a side is taken."""
+MOST_PLACES = 200
+"""Of a file, each with a choice of its own."""
 BY_HAND = "hand"
 
 
@@ -43,7 +45,7 @@ class ConflictView:
     is_theirs: bool
     clashes: int
     places: list[PlaceView]
-    """Those of a text that is not too long to be shown."""
+    """Those of a text that is not too long to be shown and has not too many."""
     mark: int
     """How long the marks in the text are."""
     content: str
@@ -102,7 +104,9 @@ def _view(file: ConflictedFile, text: str, settlement: Settlement | None) -> Con
         is_ours=file.is_ours,
         is_theirs=file.is_theirs,
         clashes=file.clashes,
-        places=_list_places(file, settlement.takes if settlement else ()) if text else [],
+        places=_list_places(file, settlement.takes if settlement else ())
+        if text and file.clashes <= MOST_PLACES
+        else [],
         mark=file.marks.size,
         content=settlement.content if text and settlement is not None else text,
         ends="crlf" if "\r\n" in text else "",
@@ -113,14 +117,15 @@ def _view(file: ConflictedFile, text: str, settlement: Settlement | None) -> Con
 
 def _list_places(file: ConflictedFile, takes: Sequence[str]) -> list[PlaceView]:
     places: list[PlaceView] = []
-    before = ""
+    line, table = 1, ""
     for segment in file.segments:
         if isinstance(segment, str):
-            before += segment
+            line += segment.count("\n")
+            table = find_table(segment) or table
             continue
-        line = before.count("\n") + 1
-        name = name_entries(before, segment.ours, segment.theirs) if file.path.endswith(".toml") else ""
+        name = name_entries(table, segment.ours, segment.theirs) if file.path.endswith(".toml") else ""
         take = takes[len(places)] if len(places) < len(takes) else ""
         places.append(PlaceView(name or f"line {line}", segment.ours, segment.theirs, take))
-        before += segment.ours
+        line += segment.ours.count("\n")
+        table = find_table(segment.ours) or table
     return places
