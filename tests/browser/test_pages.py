@@ -184,10 +184,10 @@ def find_faults(page: Page) -> list[str]:
         page.evaluate(Axe().axe_script)
     # all findings are told; naming what else was looked at would take longer than to look
     options = {"runOnly": OF_COLOURS if is_dark else tags, "resultTypes": ["violations"]}
-    found = page.evaluate("async (options) => (await axe.run(options)).violations", options)
+    violations = page.evaluate("async (options) => (await axe.run(options)).violations", options)
     return [
         f"{violation['id']}: {node['target']} {node['failureSummary']}"
-        for violation in found
+        for violation in violations
         for node in violation["nodes"]
         if "cm-scroller" not in str(node["target"])
         and not (violation["id"] == "target-size" and 'href="#L' in node["html"])

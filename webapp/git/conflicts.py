@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from itertools import repeat
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from webapp.git.entries import pair_entries, read_entries
 from webapp.git.errors import BadChange
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 __all__ = [
+    "TAKES",
     "Clash",
     "ConflictMarks",
     "ConflictedFile",
@@ -27,6 +28,7 @@ __all__ = [
 ]
 
 Take = Literal["ours", "theirs", "both"]
+TAKES: tuple[Take, ...] = get_args(Take)
 GIT_MARK = 7
 """How many characters Git makes a mark of, where nobody asks for more."""
 MOST_SPLIT = 32 * 1024

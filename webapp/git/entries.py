@@ -66,9 +66,14 @@ def find_table(text: str) -> str:
 
 
 def name_entries(table: str, *sides: str) -> str:
-    """Name a table and the keys that each side has in it: `[owners] "/nyc/clean"`; empty where there are neither."""
-    keys = [entry.key for side in sides for entry in read_entries(side) or () if entry.key]
+    """Name a table and the first key that each side has in it: `[owners] "/nyc/clean"`; empty where there are neither."""
+    keys = filter(None, (_find_key(side) for side in sides))
     return " ".join([table, ", ".join(dict.fromkeys(keys))]).strip()
+
+
+def _find_key(text: str) -> str:
+    beginnings = (_ENTRY.match(line) for line in text.splitlines())
+    return next((beginning[1] for beginning in beginnings if beginning), "")
 
 
 def _is_whole(lines: str) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from django import forms
 
-from webapp.git.conflicts import Resolution
+from webapp.git.conflicts import TAKES, Resolution, Take
 from webapp.pulls.rules import states
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 EACH = "each"
 MAX_PLACES = 10_000
 """Of a file that conflicts, for which something is chosen."""
+_TAKES: dict[str, Take] = {take: take for take in TAKES}
 
 
 class NewPullForm(forms.Form):
@@ -111,11 +112,10 @@ class Settlement:
 
     def as_resolution(self, path: str) -> Resolution:
         """Return what it asks of Git."""
-        if self.take in ("ours", "theirs", "both"):
-            return Resolution(path=path, take=self.take)  # type: ignore[arg-type]  # mypy does not narrow by `in`
+        if self.take in _TAKES:
+            return Resolution(path=path, take=_TAKES[self.take])
         if self.take == EACH:
-            takes = tuple(take for take in self.takes if take in ("ours", "theirs", "both"))
-            return Resolution(path=path, takes=takes)  # type: ignore[arg-type]  # nor in a generator
+            return Resolution(path=path, takes=tuple(_TAKES[take] for take in self.takes if take in _TAKES))
         text = self.content.replace("\n", "\r\n") if self.ends == "crlf" else self.content
         return Resolution(path=path, content=text.encode())
 

@@ -24,7 +24,7 @@ from webapp.comparisons.serializers.described import (
 )
 from webapp.core.inputs import ExactBody, Flag, NullIsAbsent, Text
 from webapp.core.serializers import NounSerializer, OptionalText, TextOrNull
-from webapp.git.conflicts import Resolution
+from webapp.git.conflicts import TAKES, Resolution
 from webapp.pulls.models import Comment, Merge, PullCheck, PullDataset, PullRequest, QueuedMerge, Review
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries import queue
@@ -196,13 +196,13 @@ class ResolutionSerializer(serializers.Serializer[Any]):
 
     path = Text(trim_whitespace=False)
     take = serializers.ChoiceField(
-        choices=["ours", "theirs", "both"],
+        choices=TAKES,
         required=False,
         allow_null=True,
         help_text="ours: the source branch's; of a text only the lines that clash are taken, the rest is merged",
     )
     takes = serializers.ListField(
-        child=serializers.ChoiceField(choices=["ours", "theirs", "both"]),
+        child=serializers.ChoiceField(choices=TAKES),
         required=False,
         help_text="of a text: for each of its `clashes`, in their order, what is taken",
     )

@@ -164,7 +164,7 @@ def compare_amounts(row: PullDataset, folder: Path, amounts: dict[int, int]) -> 
     table.append(tables.arrow_rows(table, [{"id": n, "amount": 1} for n in (5, 6)]))
     before = tables.snapshot_of(table)
     table.overwrite(tables.arrow_rows(table, [{"id": n, "amount": amount} for n, amount in amounts.items()]))
-    made = tables.diff(folder, tables.side(table, before), tables.side(table, tables.snapshot_of(table)), key=["id"])
+    diff = tables.diff(folder, tables.side(table, before), tables.side(table, tables.snapshot_of(table)), key=["id"])
     user = User.objects.get(username="ines")
     row.dataset = row.dataset or datasets.a_dataset("/shop/orders", by=user)
     datasets.write(datasets.a_client(user), row.dataset, total=len(amounts))
@@ -173,7 +173,7 @@ def compare_amounts(row: PullDataset, folder: Path, amounts: dict[int, int]) -> 
         identity=uuid4().hex * 2, dataset=row.dataset, state=ComparisonState.READY
     )
     row.save()
-    shutil.copytree(made["folder"], artifact_folder(row.comparison), dirs_exist_ok=True)
+    shutil.copytree(diff["folder"], artifact_folder(row.comparison), dirs_exist_ok=True)
 
 
 def test_a_remark_on_a_row_is_outdated_when_the_row_is_another_and_not_when_others_are(
