@@ -24,6 +24,7 @@ from tests.factories.disks import filled
 from tests.factories.postgres import Postgres, ask_database
 from tests.factories.supervised import SupervisedStack, find_process, list_descendants
 from tests.faults.client import Client
+from tests.faults.leftovers import collect_beside_writers
 
 CLOCK = "clock-shift"
 DAMAGED = "damaged"
@@ -67,6 +68,7 @@ def list_faults(
     return [
         *kills,
         Fault("kill -9 of a job", lambda: kill_a_job(stack, dice)),
+        Fault("the collector", lambda: collect_beside_writers(stack, dice, f"plain.{DAMAGED}")),
         Fault("a full disk", lambda: fill_disk(stack.home, seconds)),
         Fault("a warehouse that is read-only", lambda: hold_read_only(stack.home / "warehouse", seconds)),
         *list_database_faults(stack.home, server, seconds),

@@ -23,6 +23,7 @@ from tests.factories.supervised import SupervisedStack, find_process, supervised
 from tests.faults.barrier import Barrier
 from tests.faults.client import Client
 from tests.faults.faults import DAMAGES, Fault, build_clock, list_faults
+from tests.faults.leftovers import check_two_passes
 from tests.faults.load import Load
 from tests.faults.pace import OwnTime, wait_at_own_pace
 from tests.faults.states import list_unfinished, note_usage
@@ -134,6 +135,8 @@ def run_faults(stack: SupervisedStack, plan: Plan, server: Postgres | None = Non
                     if number % plan.together == 0:
                         settle(run)
     settle(run)
+    check_two_passes(stack)
+    run.load.check()
     print(f"faults: {', '.join(f'{count} × {name}' for name, count in sorted(run.happened.items()))}")
     print(f"{run.load.summary()}; settled after {run.slowest:.1f} s at most")
     print(run.usage.summary())
