@@ -101,5 +101,5 @@ def folder_of(table: Any) -> Path:
 
 
 def as_path(location: str) -> Path:
-    """The file of a location."""
-    return Path(location.removeprefix("file://"))
+    """The file of a location; Spark writes one slash where others write three."""
+    return Path(location.removeprefix("file:").replace("///", "/", 1))
