@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from webapp.git import merges
 from webapp.git.errors import MergeConflict
 from webapp.git.repository import GitRepository
 from webapp.git.values import Change, Person
@@ -114,15 +115,15 @@ def check_landed_trees(history: list[list[tuple[str, str, int, str]]], *, squash
             clone = home / f"clone{number}"
             clone.mkdir()
             expected = _independent_merge(git.path, clone, ours, theirs)
-            state = git.merge_state(source=theirs, target=ours)
+            state = merges.preview_merge(git, source=theirs, target=ours)
             assert state.clean == (expected is not None)
             if expected is None:
                 with pytest.raises(MergeConflict):
-                    git.prepare_merge(source=theirs, target=ours, method="merge", message="m", author=ME)
+                    merges.prepare_merge(git, source=theirs, target=ours, method="merge", message="m", author=ME)
                 assert git.get_head("master") == ours
                 continue
-            merged = git.prepare_merge(
-                source=theirs, target=ours, method="squash" if squash else "merge", message="m", author=ME
+            merged = merges.prepare_merge(
+                git, source=theirs, target=ours, method="squash" if squash else "merge", message="m", author=ME
             )
             git.move_branch("master", expected=ours, sha=merged)
             assert git.get_commit(git.get_head("master")).tree == expected

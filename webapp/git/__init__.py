@@ -1,7 +1,13 @@
 """Bare Git repositories: objects, branches, merges, diffs and the smart HTTP protocol. Knows no user and no database.
 
 Modules:
-    repository: one bare repository; nothing else calls Git on its objects.
+    repository: one bare repository: its branches, commits and files.
+    objects: commits, folders and files, found and written; nothing else opens a repository.
+    changes: changes of files, applied to the files of a commit.
+    history: what changed a path, and when.
+    compare: which files of two commits differ, and how.
+    merges: merges of two commits, conflicts, rebases, reverts.
+    program: the git program, with limits.
     values: plain values that it hands out.
     diff: code differences: files, hunks and lines.
     conflicts: files that a merge leaves open, and how they are settled.

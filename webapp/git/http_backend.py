@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from webapp.git.errors import GitError
 from webapp.git.locks import Lease
-from webapp.git.repository import GIT_ENVIRONMENT, limit_memory
+from webapp.git.program import GIT_ENVIRONMENT, limit_memory
 from webapp.git.values import RefUpdate
 
 if TYPE_CHECKING:

@@ -46,7 +46,7 @@ from webapp.core.fsck import Finding
 from webapp.core.fsck import repair as mend
 from webapp.datasets.models import Dataset, DatasetBranch, DeletedBranch, Transaction
 from webapp.datasets.services import abort_transaction, delete_branch, sweep_leftovers
-from webapp.git import locks
+from webapp.git import locks, merges
 from webapp.git.errors import GitError
 from webapp.git.values import Person
 from webapp.pulls.models import Merge, PullRequest
@@ -364,7 +364,8 @@ def test_a_branch_that_git_lost_is_named_and_nothing_is_touched(repository: Repo
 
 @pytest.mark.damage("branch_unannounced")
 def test_a_head_that_was_never_announced_is_announced(repository: Repository) -> None:
-    sha = repository.git.prepare_merge(
+    sha = merges.prepare_merge(
+        repository.git,
         source=repository.git.get_head("master"),
         target=repository.git.get_head("feature"),
         method="merge",

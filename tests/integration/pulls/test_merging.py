@@ -18,7 +18,7 @@ from webapp.builds.services.builds import cancel_build, end_build, retry_build
 from webapp.comparisons.models import Comparison
 from webapp.core import clock
 from webapp.core.errors import Conflict, InvalidInput, Unavailable
-from webapp.git import locks
+from webapp.git import locks, merges
 from webapp.pulls.models import Merge, PullDataset, PullRequest
 from webapp.pulls.pages.conversation import read_conversation
 from webapp.pulls.rules import approvals, states
@@ -262,7 +262,7 @@ def test_two_merges_at_once_are_one(pull: PullRequest) -> None:
 def test_what_lands_is_the_merge_of_both_heads(pull: PullRequest, method: str) -> None:
     make.a_commit(pull.repository, {"other.txt": "x\n"}, branch="master", by=make.maker_of(pull.repository))
     target = heads(pull)
-    tree = pull.repository.git.merge_state(source=pull.head_sha, target=target).tree
+    tree = merges.preview_merge(pull.repository.git, source=pull.head_sha, target=target).tree
     made = merging.merge_pull(pull=pull, by=make.maker_of(pull.repository), method=method)
     landed = pull.repository.git.get_commit(made.merge_commit)
     assert landed.tree == tree

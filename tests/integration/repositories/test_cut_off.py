@@ -7,6 +7,7 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import timedelta
+from pkgutil import resolve_name
 from typing import Any
 from unittest import mock
 
@@ -19,6 +20,7 @@ from webapp.core import clock
 from webapp.core.idempotency import _noting_effects
 from webapp.core.models import IdempotencyRecord
 from webapp.core.principals import Principal
+from webapp.git.program import run_git
 from webapp.git.repository import GitRepository
 from webapp.git.values import Change, RefUpdate
 from webapp.repositories import services
@@ -29,7 +31,10 @@ pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
 SOAK = pytest.mark.soak
 SURVIVED = 7
 MOST_STEPS = 60
-MOVERS = ("create_branch", "move_branch", "delete_branch", "_git")
+MOVERS = (
+    *(f"webapp.git.repository.GitRepository.{name}" for name in ("create_branch", "move_branch", "delete_branch")),
+    *(f"{module}.run_git" for module in ("webapp.git.repository", "webapp.git.merges", __name__)),
+)
 VERBS = ("commit_files", "commit_to_protected_branch", "create_branch", "delete_branch", "push", "revert_pull")
 
 
@@ -79,8 +84,7 @@ def is_killed(act: Callable[[], object], number: int) -> bool:
             with ExitStack() as patches:
                 patches.enter_context(connection.execute_wrapper(death.execute))
                 for name in MOVERS:
-                    method = death.before_and_after(getattr(GitRepository, name))
-                    patches.enter_context(mock.patch.object(GitRepository, name, method))
+                    patches.enter_context(mock.patch(name, death.before_and_after(resolve_name(name))))
                 act()
             connections.close_all()
             os._exit(SURVIVED)
@@ -108,7 +112,9 @@ def push(repository: Repository, by: Principal, ref: str, before: str, after: st
     """What the server does in a push; Git itself moves the ref between the two hooks."""
     updates = [RefUpdate(ref=ref, before=before, after=after, fast_forward=True)]
     assert services.check_push(repository=repository, updates=updates, by=by) == []
-    repository.git._git("update-ref", *(("-d", ref, before) if not after else (ref, after, before or "0" * 40)))
+    run_git(
+        repository.git.path, "update-ref", *(("-d", ref, before) if not after else (ref, after, before or "0" * 40))
+    )
     services.announce_pushed(repository=repository, updates=updates, by=by)
 
 
@@ -258,7 +264,7 @@ def put_back(repository: Repository, refs: dict[str, str]) -> None:
     for name in set(git.list_heads()) - set(refs):
         services.delete_branch(repository=repository, name=name, by=by)
     for tag in git.list_tags():
-        git._git("update-ref", "-d", f"refs/tags/{tag}")
+        run_git(git.path, "update-ref", "-d", f"refs/tags/{tag}")
     for name, head in refs.items():
         if git.find_head(name) is None:
             services.create_branch(repository=repository, name=name, start_point=head, by=by)

@@ -161,7 +161,7 @@ def test_a_move_that_cannot_be_announced_is_told_and_keeps_up_no_other(
     broken, whole = (make.a_repository(name, by=ines) for name in ("broken", "whole"))
     broken.git.create_branch("new", broken.git.get_head("master"))
     parent, commit = move(broken, "new"), move(broken, "new")
-    tree = GitRepository(broken.path)._commit(move(broken)).tree.id
+    tree = GitRepository(broken.path).objects.find_commit(move(broken)).tree.id
     announced = move(whole)
     gone = {"commit": commit, "parent": parent, "tree": str(tree)}[missing]
     (broken.path / "objects" / gone[:2] / gone[2:]).unlink()

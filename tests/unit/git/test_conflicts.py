@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from webapp.git import merges
 from webapp.git.conflicts import (
     Clash,
     ConflictedFile,
@@ -20,7 +21,8 @@ from webapp.git.conflicts import (
     settle,
 )
 from webapp.git.errors import BadChange, MergeConflict
-from webapp.git.repository import GIT_ENVIRONMENT, GitRepository
+from webapp.git.program import GIT_ENVIRONMENT
+from webapp.git.repository import GitRepository
 from webapp.git.values import Change, Person
 
 pytestmark = pytest.mark.timeout(60)
@@ -69,14 +71,14 @@ def git(tmp_path_factory: pytest.TempPathFactory) -> GitRepository:
 
 @pytest.fixture(scope="module")
 def files(git: GitRepository) -> dict[str, ConflictedFile]:
-    conflicts = git.read_conflicts(source=git.get_head("master"), target=git.get_head("fix"))
+    conflicts = merges.read_conflicts(git, source=git.get_head("master"), target=git.get_head("fix"))
     return {file.path: file for file in conflicts}
 
 
 def merge(git: GitRepository, *resolutions: Resolution) -> dict[str, bytes]:
     source, target = git.get_head("master"), git.get_head("fix")
-    sha = git.prepare_merge(
-        source=source, target=target, method="merge", message="m", author=ME, resolutions=resolutions
+    sha = merges.prepare_merge(
+        git, source=source, target=target, method="merge", message="m", author=ME, resolutions=resolutions
     )
     assert git.get_commit(sha).parents == (target, source)
     return {path: git.read_blob(sha, path).content for path in git.list_files(sha)}
@@ -150,13 +152,13 @@ def test_taking_a_side_is_what_git_itself_makes_of_it(tmp_path_factory: pytest.T
             changes = [Change(path="f", content=text.encode()), Change(path=branch, content=b"")]
             git.commit_changes(branch=branch, message="m", changes=changes, author=ME)
         source, target = git.get_head("master"), git.get_head("fix")
-        paths = git.merge_state(source=source, target=target).conflicts
+        paths = merges.preview_merge(git, source=source, target=target).conflicts
         clone = tmp_path_factory.mktemp("clone")
         run_git(clone, "clone", "-q", str(git.path), ".")
         for take in ("ours", "theirs"):
             resolutions = [Resolution(path=path, take=take) for path in paths]  # type: ignore[arg-type]
-            sha = git.prepare_merge(
-                source=source, target=target, method="merge", message="m", author=ME, resolutions=resolutions
+            sha = merges.prepare_merge(
+                git, source=source, target=target, method="merge", message="m", author=ME, resolutions=resolutions
             )
             run_git(clone, "checkout", "-q", "--detach", target)
             run_git(clone, "merge", "-q", "--no-edit", "-X", take, source)
@@ -219,8 +221,8 @@ def test_files_in_the_way_of_others_are_named_and_resolved(tmp_path: Path) -> No
     git.commit_changes(branch="fix", message="m", changes=[*added, gone], author=ME)
     git.commit_changes(branch="master", message="m", changes=[*added, deeper], author=ME)
     source, target = git.get_head("master"), git.get_head("fix")
-    assert git.merge_state(source=source, target=target).conflicts == ("n.py", "d/n.py")
-    files = git.read_conflicts(source=source, target=target)
+    assert merges.preview_merge(git, source=source, target=target).conflicts == ("n.py", "d/n.py")
+    files = merges.read_conflicts(git, source=source, target=target)
     assert [(file.path, file.is_ours, file.is_theirs) for file in files] == [
         ("n.py", True, True),
         ("d/n.py", False, True),

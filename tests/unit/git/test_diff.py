@@ -10,7 +10,7 @@ import pytest
 from django.template.loader import render_to_string
 from pygit2.enums import FileMode
 
-from webapp.git import diff, repository
+from webapp.git import compare, diff, merges, program
 from webapp.git.diff import Span, colour_lines, decorate, limit_lines
 from webapp.git.errors import TooBig
 from webapp.git.repository import GitRepository
@@ -152,7 +152,7 @@ def test_colour_lines_of_any_name(name: str) -> None:
 def test_a_file_of_very_many_lines_is_not_compared_by_line(
     repo: GitRepository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(repository, "MAX_DIFFED_LINES", 100)
+    monkeypatch.setattr(compare, "MAX_DIFFED_LINES", 100)
     base = repo.get_head("master")
     files = _diff(repo, Change(path="b.txt", content=b"\n" * 200), Change(path="a.py", content=b"x\n" * 60))
     assert (files["b.txt"].status, files["b.txt"].truncated, files["b.txt"].hunks) == ("modified", True, ())
@@ -162,7 +162,7 @@ def test_a_file_of_very_many_lines_is_not_compared_by_line(
 
 
 def test_a_comparison_of_more_than_is_read_is_refused(repo: GitRepository, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repository, "MAX_DIFF_BYTES", 1_000)
+    monkeypatch.setattr(compare, "MAX_DIFF_BYTES", 1_000)
     with pytest.raises(TooBig, match="more than 1000"):
         _diff(repo, Change(path="long", content=b"x" * 2_000))
 
@@ -181,7 +181,7 @@ def test_a_merge_that_takes_too_much_memory_is_a_conflict_that_says_so(
     theirs = repo.commit_changes(
         branch="side", message="m", changes=[Change(path="long", content=content + b"last\n")], author=ME
     ).sha
-    assert repo.merge_state(source=theirs, target=ours).clean
-    monkeypatch.setattr(repository, "GIT_MEMORY_BYTES", 16 * 1024**2)
-    state = repo.merge_state(source=theirs, target=ours)
+    assert merges.preview_merge(repo, source=theirs, target=ours).clean
+    monkeypatch.setattr(program, "GIT_MEMORY_BYTES", 16 * 1024**2)
+    state = merges.preview_merge(repo, source=theirs, target=ours)
     assert (state.clean, state.conflicts) == (False, ("(both change files that are too large to be merged)",))

@@ -14,7 +14,8 @@ import pytest
 
 from webapp.git import locks
 from webapp.git.errors import BranchExists, HeadMoved, RefLocked
-from webapp.git.repository import GIT_ENVIRONMENT, GitRepository
+from webapp.git.program import GIT_ENVIRONMENT
+from webapp.git.repository import GitRepository
 from webapp.git.values import Change, Person
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ WRITER = """
 import subprocess, sys
 from pathlib import Path
 from webapp.git.locks import Lease
-from webapp.git.repository import GIT_ENVIRONMENT
+from webapp.git.program import GIT_ENVIRONMENT
 
 repository = Path(sys.argv[1])
 lease = Lease(repository)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pygit2
 import pytest
 
+from webapp.git import merges
 from webapp.git.errors import BranchExists, GitError, HeadMoved, MergeConflict, NothingChanged, UnknownPath, UnknownRef
 from webapp.git.repository import GitRepository
 from webapp.git.values import Change, Person
@@ -124,10 +125,10 @@ def test_merge_names_conflicts_and_checks_the_head(repo: GitRepository) -> None:
     repo.create_branch("f", base)
     theirs = _commit(repo, "a.txt", "1\n2\nthree\n4\n5\n", branch="f")
     ours = _commit(repo, "a.txt", "1\n2\nTHREE\n4\n5\n")
-    assert repo.merge_state(source=theirs, target=ours).conflicts == ("a.txt",)
+    assert merges.preview_merge(repo, source=theirs, target=ours).conflicts == ("a.txt",)
     with pytest.raises(MergeConflict):
-        repo.prepare_merge(source=theirs, target=ours, method="merge", message="m", author=ME)
-    merged = repo.prepare_merge(source=theirs, target=base, method="merge", message="m", author=ME)
+        merges.prepare_merge(repo, source=theirs, target=ours, method="merge", message="m", author=ME)
+    merged = merges.prepare_merge(repo, source=theirs, target=base, method="merge", message="m", author=ME)
     with pytest.raises(HeadMoved):
         repo.move_branch("master", expected=base, sha=merged)
     assert repo.get_head("master") == ours
@@ -138,7 +139,7 @@ def test_merge_and_squash_have_the_same_tree(repo: GitRepository) -> None:
     repo.create_branch("f", base)
     source = _commit(repo, "new.txt", "1", branch="f")
     merged, squashed = (
-        repo.prepare_merge(source=source, target=base, method=method, message="m", author=ME)
+        merges.prepare_merge(repo, source=source, target=base, method=method, message="m", author=ME)
         for method in ("merge", "squash")
     )
     assert repo.get_commit(merged).parents == (base, source)
@@ -153,21 +154,21 @@ def test_revert_takes_back_what_a_merge_brought_and_leaves_what_came_since(
     base = repo.get_head("master")
     repo.create_branch("f", base)
     source = _commit(repo, "new.txt", "1", branch="f")
-    merged = repo.prepare_merge(source=source, target=base, method=method, message="m", author=ME)
+    merged = merges.prepare_merge(repo, source=source, target=base, method=method, message="m", author=ME)
     repo.move_branch("master", expected=base, sha=merged)
-    assert repo.get_commit(repo.prepare_revert(sha=merged, target=merged, message="m", author=ME)).tree == (
+    assert repo.get_commit(merges.prepare_revert(repo, sha=merged, target=merged, message="m", author=ME)).tree == (
         repo.get_commit(base).tree
     )
     since = _commit(repo, "since.txt", "since")
-    reverted = repo.get_commit(repo.prepare_revert(sha=merged, target=since, message="m", author=ME))
+    reverted = repo.get_commit(merges.prepare_revert(repo, sha=merged, target=since, message="m", author=ME))
     assert reverted.parents == (since,)
     assert repo.list_files(reverted.sha) == sorted([*repo.list_files(base), "since.txt"])
     with pytest.raises(NothingChanged):
-        repo.prepare_revert(sha=merged, target=reverted.sha, message="m", author=ME)
+        merges.prepare_revert(repo, sha=merged, target=reverted.sha, message="m", author=ME)
     repo.move_branch("master", expected=since, sha=reverted.sha)
-    again = repo.prepare_revert(sha=reverted.sha, target=reverted.sha, message="m", author=ME)
+    again = merges.prepare_revert(repo, sha=reverted.sha, target=reverted.sha, message="m", author=ME)
     assert repo.get_commit(again).tree == repo.get_commit(since).tree
-    assert repo.list_files(repo.prepare_revert(sha=merged, target=again, message="m", author=ME)) == (
+    assert repo.list_files(merges.prepare_revert(repo, sha=merged, target=again, message="m", author=ME)) == (
         repo.list_files(reverted.sha)
     ), "taken back anew, in the same second and words"
 
@@ -176,7 +177,7 @@ def test_revert_names_files_that_changed_since(repo: GitRepository) -> None:
     head = _commit(repo, "a.txt", "1\n2\nthree\n4\n5\n")
     since = _commit(repo, "a.txt", "1\n2\nTHREE\n4\n5\n")
     with pytest.raises(MergeConflict) as conflict:
-        repo.prepare_revert(sha=head, target=since, message="m", author=ME)
+        merges.prepare_revert(repo, sha=head, target=since, message="m", author=ME)
     assert conflict.value.paths == ("a.txt",)
 
 
@@ -187,11 +188,11 @@ def test_unrelated_histories_conflict_and_still_compare(repo: GitRepository) -> 
     tree.insert("alien.txt", raw.create_blob(b"x"), pygit2.enums.FileMode.BLOB)
     alien = str(raw.create_commit("refs/heads/alien", signature, signature, "m", tree.write(), []))
     head = repo.get_head("master")
-    assert not repo.merge_state(source=alien, target=head).clean
+    assert not merges.preview_merge(repo, source=alien, target=head).clean
     assert repo.merge_base(alien, head) is None
     assert [file.path for file in repo.diff(None, alien)] == ["alien.txt"]
     with pytest.raises(MergeConflict, match="no commit in common"):
-        repo.prepare_merge(source=alien, target=head, method="merge", message="m", author=ME)
+        merges.prepare_merge(repo, source=alien, target=head, method="merge", message="m", author=ME)
 
 
 def test_hostile_trees_are_never_followed(repo: GitRepository, tmp_path: Path) -> None:
@@ -271,7 +272,7 @@ def test_nothing_of_the_users_configuration_is_read(
     monkeypatch.setenv("GIT_CONFIG_KEY_0", "core.fsmonitor")
     monkeypatch.setenv("GIT_CONFIG_VALUE_0", f"touch {canary}")
     head = repo.get_head("master")
-    assert repo.merge_state(source=head, target=head).clean
+    assert merges.preview_merge(repo, source=head, target=head).clean
     assert not canary.exists()
 
 

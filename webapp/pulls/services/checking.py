@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from webapp.core import clock
 from webapp.core.fsck import Finding, Note, look_apart
+from webapp.git import merges
 from webapp.git.errors import GitError
 from webapp.pulls.models import Merge
 from webapp.pulls.rules.states import MERGE_GOES_ON, MERGE_HAS_LANDED, MergeState
@@ -55,7 +56,7 @@ def _find_problem(merge: Merge, git: GitRepository) -> str:
     if merge.state not in MERGE_HAS_LANDED:
         return ""
     landed = git.get_commit(merge.merge_commit)
-    expected = git.merge_state(source=merge.source_sha, target=merge.target_sha)
+    expected = merges.preview_merge(git, source=merge.source_sha, target=merge.target_sha)
     if not expected.clean or landed.tree != expected.tree:
         return f"The tree of {merge.merge_commit[:7]} is not the merge of {merge.source_sha[:7]} into {merge.target_sha[:7]}."
     head = git.find_head(merge.landing_branch)

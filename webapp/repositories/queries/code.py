@@ -7,6 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from webapp.accounts.queries import find_usernames
+from webapp.git import merges
 from webapp.git.diff import CodeDiff, FileDiff, decorate
 from webapp.repositories.errors import git_refusals
 from webapp.repositories.queries.history import EVERY, count_ahead_behind, list_history
@@ -237,13 +238,13 @@ def list_conflicts(repository: Repository, *, source_sha: str, target_sha: str) 
 
     """
     with git_refusals():
-        return repository.git.read_conflicts(source=source_sha, target=target_sha)
+        return merges.read_conflicts(repository.git, source=source_sha, target=target_sha)
 
 
 def merge_state(repository: Repository, source_sha: str, target_sha: str) -> MergePreview:
     """Say whether a commit merges cleanly into another."""
     with git_refusals():
-        return repository.git.merge_state(source=source_sha, target=target_sha)
+        return merges.preview_merge(repository.git, source=source_sha, target=target_sha)
 
 
 def _diff(

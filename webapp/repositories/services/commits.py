@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.contrib.auth import get_user_model
 
+from webapp.git import merges
 from webapp.git.values import Person
 from webapp.repositories import permissions
 from webapp.repositories.errors import git_refusals
@@ -107,7 +108,7 @@ def revert_to_new_branch(
     _check_commit(repository, branch, by=by)
     with git_refusals():
         git = repository.git
-        head = git.prepare_revert(sha=sha, target=git.get_head(parent), message=message, author=person_of(by))
+        head = merges.prepare_revert(git, sha=sha, target=git.get_head(parent), message=message, author=person_of(by))
     detail = {"sha": head, "reverted": sha}
     make_branch(
         repository=repository, name=branch, head=head, parent=parent, by=by, verb=verb, object=object, detail=detail
@@ -154,7 +155,7 @@ def prepare_merge(
 def _merge(repository: Repository, source_sha: str, target_sha: str, **commit: Any) -> str:
     """Make the merge commit of two commits."""
     with git_refusals():
-        return repository.git.prepare_merge(source=source_sha, target=target_sha, **commit)
+        return merges.prepare_merge(repository.git, source=source_sha, target=target_sha, **commit)
 
 
 def merge_into_branch(
@@ -200,7 +201,7 @@ def rebase_branch(*, repository: Repository, branch: str, expected_head: str, sh
     """
     verb = _check_commit(repository, branch, by=by)
     with git_refusals():
-        rebased = repository.git.prepare_rebase(source=expected_head, target=sha, committer=person_of(by))
+        rebased = merges.prepare_rebase(repository.git, source=expected_head, target=sha, committer=person_of(by))
     detail = {"sha": rebased, "rebased_onto": sha}
     _land(repository, branch, before=expected_head, after=rebased, by=by, verb=verb, detail=detail)
     return rebased

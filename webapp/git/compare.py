@@ -1,0 +1,116 @@
+"""Compares the files of two commits: which have changed, and line by line."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import pygit2
+from pygit2.enums import DeltaStatus, DiffFind, DiffOption, FileMode
+
+from webapp.git.diff import ChangedFile, CodeDiff, FileDiff, changed_file_of_delta, file_diff_of_patch, long_file_diff
+from webapp.git.errors import TooBig
+from webapp.git.objects import MAX_FILE_BYTES, Objects
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from pathlib import Path
+
+MAX_DIFF_FILES = 3000
+MAX_DIFF_BYTES = 500 * 1024 * 1024
+# Git compares by line, and takes a hundred bytes of memory for each, however short they are.
+MAX_DIFFED_LINES = 1_000_000
+
+
+def list_diffs(
+    objects: Objects,
+    base: str | None,
+    head: str,
+    *,
+    context: int = 3,
+    ignore_whitespace: bool = False,
+    paths: Collection[str] | None = None,
+) -> list[FileDiff]:
+    """Compare two commits file by file, following renames; no base means an empty tree.
+
+    With paths, only these files, by their new or old names, are read.
+    """
+    diff = _diff(objects, base, head, context=context, ignore_whitespace=ignore_whitespace)
+    files = []
+    for place, delta, _file in _find_changes(diff, paths):
+        if _is_long(objects, delta):
+            files.append(long_file_diff(delta))
+        elif (patch := diff[place]) is not None:
+            files.append(file_diff_of_patch(patch))
+    return files
+
+
+@lru_cache(maxsize=64)
+def list_changes(
+    repository: Path, base: str | None, head: str, *, ignore_whitespace: bool, paths: frozenset[str] | None
+) -> CodeDiff:
+    """List changes; kept for the threads of pages, which share it: each tab of a pull request counts its files."""
+    objects = Objects(repository)
+    diff = _diff(objects, base, head, context=0, ignore_whitespace=ignore_whitespace)
+    changes = list(_find_changes(diff, paths))
+    compared = [place for place, delta, _file in changes if not _is_long(objects, delta)]
+    lines = [patch.line_stats for place in compared if (patch := diff[place]) is not None]
+    return CodeDiff(
+        files=tuple(file for _place, _delta, file in changes),
+        additions=sum(line[1] for line in lines),
+        deletions=sum(line[2] for line in lines),
+    )
+
+
+def _diff(objects: Objects, base: str | None, head: str, *, context: int, ignore_whitespace: bool) -> pygit2.Diff:
+    options = DiffOption.IGNORE_WHITESPACE if ignore_whitespace else DiffOption.NORMAL
+    tree = objects.find_commit(head).tree
+    if base is None:
+        diff = tree.diff_to_tree(swap=True, flags=options, context_lines=context)
+    else:
+        diff = objects.find_commit(base).tree.diff_to_tree(tree, flags=options, context_lines=context)
+    # A file that was renamed is two until the files are read.
+    _check(objects, diff, most=2 * MAX_DIFF_FILES)
+    diff.find_similar(flags=DiffFind.FIND_RENAMES)
+    _check(objects, diff, most=MAX_DIFF_FILES)
+    return diff
+
+
+def _check(objects: Objects, diff: pygit2.Diff, *, most: int) -> None:
+    if len(diff) > most:
+        msg = f"The comparison touches {len(diff)} files, more than {MAX_DIFF_FILES}."
+        raise TooBig(msg)
+    size = sum(objects.measure(blob) for delta in diff.deltas for blob in _blobs_of(delta))
+    if size > MAX_DIFF_BYTES:
+        msg = f"The files of the comparison have {size} bytes, more than {MAX_DIFF_BYTES}."
+        raise TooBig(msg)
+
+
+def _is_long(objects: Objects, delta: pygit2.DiffDelta) -> bool:
+    """Say whether a file has more bytes or lines than are compared."""
+    return any(_has_much(objects, blob) for blob in _blobs_of(delta))
+
+
+def _has_much(objects: Objects, blob: pygit2.Oid) -> bool:
+    size = objects.measure(blob)
+    return size > MAX_FILE_BYTES or (
+        size > MAX_DIFFED_LINES and objects.store[blob].data.count(b"\n") > MAX_DIFFED_LINES
+    )
+
+
+def _find_changes(
+    diff: pygit2.Diff, paths: Collection[str] | None
+) -> Iterator[tuple[int, pygit2.DiffDelta, ChangedFile]]:
+    """Find what a comparison changes, or what of some files by their new or old names, each with its place in it."""
+    for place, delta in enumerate(diff.deltas):
+        file = changed_file_of_delta(delta)
+        is_wanted = paths is None or file.path in paths or file.old_path in paths
+        if is_wanted and delta.status != DeltaStatus.UNMODIFIED:
+            yield place, delta, file
+
+
+def _blobs_of(delta: pygit2.DiffDelta) -> Iterator[pygit2.Oid]:
+    """Yield both versions of a file, where they are blobs."""
+    for side in (delta.old_file, delta.new_file):
+        if side.mode not in (FileMode.UNREADABLE, FileMode.COMMIT):
+            yield side.id

@@ -1,0 +1,314 @@
+"""Merges of two commits, and what is made of them: conflicts, merge commits, rebases, reverts. No branch moves here."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from contextlib import nullcontext, suppress
+from dataclasses import replace
+from itertools import islice, takewhile
+from tempfile import NamedTemporaryFile
+from typing import TYPE_CHECKING
+
+import pygit2
+from pygit2.enums import DeltaStatus, FileMode
+
+from webapp.git.changes import check_contents
+from webapp.git.conflicts import (
+    GIT_MARK,
+    ConflictedFile,
+    ConflictMarks,
+    Resolution,
+    SideVersion,
+    cut_ends,
+    read_marked,
+    settle,
+    split_entries,
+)
+from webapp.git.errors import BadChange, CannotRebase, MergeConflict, NothingChanged, TooBig
+from webapp.git.objects import FILE_MODES
+from webapp.git.paths import check_path
+from webapp.git.program import run_git
+from webapp.git.values import CommitInfo, MergeMethod, MergePreview, Person
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from webapp.git.repository import GitRepository
+
+MOST_REBASED = 100
+"""So many commits are made anew at once: each is a merge."""
+# A file of which both sides have changed lines is shown, to choose of them, up to this size.
+MAX_SETTLED_BYTES = 1_000_000
+
+Stages = dict[int, SideVersion]
+"""What a conflict consists of: of the base (1), of the target (2) and of the source (3)."""
+
+
+def preview_merge(git: GitRepository, *, source: str, target: str) -> MergePreview:
+    """Say whether two commits merge cleanly, and into which tree."""
+    base = git.merge_base(source, target)
+    if base is None:
+        # Git refuses to merge unrelated histories; a pull request says so like any conflict.
+        return MergePreview(clean=False, conflicts=("(the two histories have no commit in common)",))
+    ours, theirs = git.objects.find_commit(target), git.objects.find_commit(source)
+    for older, newer in ((ours, theirs), (theirs, ours)):
+        if base == str(older.id):  # it has nothing of its own, and Git need not be started to say so
+            return MergePreview(clean=True, tree=str(newer.tree_id))
+    try:
+        tree, stages = _merge_trees(git, source=source, target=target)
+    except TooBig:
+        return MergePreview(clean=False, conflicts=("(both change files that are too large to be merged)",))
+    paths = tuple(stages) or tuple(_find_marked(git, tree, target=target, source=source))
+    return MergePreview(clean=not paths, conflicts=paths, tree=tree)
+
+
+def _merge_trees(
+    git: GitRepository, *, source: str, target: str, mark: int = GIT_MARK
+) -> tuple[str, dict[str, Stages]]:
+    """Merge two commits; return the tree, and what the base (1), the target (2) and the source (3) have of conflicts."""
+    with NamedTemporaryFile(prefix="tributary-attributes-") if mark != GIT_MARK else nullcontext() as attributes:
+        if attributes is not None:
+            attributes.write(f"* conflict-marker-size={mark}\n".encode())
+            attributes.flush()
+        result = run_git(
+            git.path,
+            "-c",
+            f"core.attributesFile={attributes.name if attributes is not None else '/dev/null'}",
+            "merge-tree",
+            "--write-tree",
+            "-z",
+            "--end-of-options",
+            str(git.objects.find_commit(target).id),
+            str(git.objects.find_commit(source).id),
+            accept=(0, 1),
+        )
+    tree, *rest = result.stdout.split(b"\0")
+    return tree.decode(), _read_stages(rest) if result.returncode else {}
+
+
+def read_conflicts(git: GitRepository, *, source: str, target: str) -> list[ConflictedFile]:
+    """Return the files that keep two commits from being merged; what the target has is ours, of the source theirs.
+
+    Raises:
+        MergeConflict: none of it can be settled by choosing what files are to be; it says what keeps them apart.
+
+    """
+    state = preview_merge(git, source=source, target=target)
+    # Of a name that is no text nobody can say which file is meant.
+    if state.conflicts and (not state.tree or any("\ufffd" in path for path in state.conflicts)):
+        raise MergeConflict(state.conflicts)
+    _tree, stages = _merge_trees(git, source=source, target=target)
+    sides = {path: stages.get(path) or _find_sides(git, path, target=target, source=source) for path in state.conflicts}
+    readable = {path: versions for path, versions in stages.items() if _is_readable(git, versions)}
+    texts = [_read_version(git, version) for versions in readable.values() for version in versions.values()]
+    marks = ConflictMarks.fit(texts, ours=target, theirs=source)
+    tree, _ = _merge_trees(git, source=source, target=target, mark=marks.size)
+    return [
+        _describe_conflict(git, tree, path, versions, marks, is_readable=path in readable)
+        for path, versions in sides.items()
+    ]
+
+
+def _find_sides(git: GitRepository, path: str, *, target: str, source: str) -> Stages:
+    versions = {}
+    for stage, sha in ((2, target), (3, source)):
+        with suppress(KeyError):
+            entry = git.objects.find_commit(sha).tree[path]
+            versions[stage] = SideVersion(str(entry.id), int(entry.filemode or 0))
+    return versions
+
+
+def _is_readable(git: GitRepository, versions: Stages) -> bool:
+    """Say whether both sides have a text of which lines can be chosen."""
+    return {2, 3} <= set(versions) and all(
+        version.mode in FILE_MODES
+        and git.objects.measure(pygit2.Oid(hex=version.blob)) <= MAX_SETTLED_BYTES
+        and _is_text(_read_version(git, version))
+        for version in versions.values()
+    )
+
+
+def _read_version(git: GitRepository, version: SideVersion) -> bytes:
+    return bytes(git.objects.store[version.blob].data)
+
+
+def _describe_conflict(
+    git: GitRepository, tree: str, path: str, versions: Stages, marks: ConflictMarks, *, is_readable: bool
+) -> ConflictedFile:
+    ours, theirs = versions.get(2), versions.get(3)
+    file = ConflictedFile(path=path, ours=ours, theirs=theirs, marks=marks)
+    if not is_readable or ours is None or theirs is None:
+        return file
+    try:
+        merged = bytes(git.objects.store[tree][path].data).decode()
+    except (KeyError, UnicodeDecodeError):
+        return file
+    segments = cut_ends(read_marked(merged, marks), ours=_read_version(git, ours), theirs=_read_version(git, theirs))
+    if path.endswith(".toml"):
+        segments = split_entries(segments)
+    has_clash = any(not isinstance(segment, str) for segment in segments)
+    return replace(file, segments=segments) if has_clash else file
+
+
+def _find_marked(git: GitRepository, tree: str, *, target: str, source: str) -> Iterator[str]:
+    """Find files in which Git left the marks of a conflict although it called the merge clean.
+
+    Git 2.39 does so where one side renames a file to a place at which both sides add the same other one.
+    """
+    ours, theirs = git.objects.find_commit(target), git.objects.find_commit(source).tree
+    mark = re.compile(rb"^<{7,} " + str(ours.id).encode(), re.MULTILINE)
+    for delta in ours.tree.diff_to_tree(git.objects.store[tree]).deltas:
+        path, merged = delta.new_file.path, delta.new_file.id
+        if delta.status == DeltaStatus.DELETED or (path in theirs and theirs[path].id == merged):
+            continue
+        blob = git.objects.store.get(merged)
+        if isinstance(blob, pygit2.Blob) and mark.search(blob.data):
+            yield path
+
+
+def prepare_merge(
+    git: GitRepository,
+    *,
+    source: str,
+    target: str,
+    method: MergeMethod,
+    message: str,
+    author: Person,
+    committer: Person | None = None,
+    resolutions: Iterable[Resolution] = (),
+) -> str:
+    """Make the merge commit of two commits without moving any branch; `move_branch` lands it.
+
+    Raises:
+        MergeConflict: it names the files that conflict and for which there is no resolution.
+        BadChange: a resolution is of a file that does not conflict, or cannot be.
+
+    """
+    state = preview_merge(git, source=source, target=target)
+    settled = {resolution.path: resolution for resolution in resolutions}
+    for path in settled:
+        if path not in state.conflicts:
+            raise BadChange(path, "this file does not conflict")
+    open_paths = tuple(path for path in state.conflicts if path not in settled)
+    if open_paths:
+        raise MergeConflict(open_paths)
+    tree = _settle(git, state.tree, settled, source=source, target=target) if settled else state.tree
+    merged = (str(git.objects.find_commit(source).id),) if method == "merge" else ()
+    # A source without a commit of its own brings data alone: its merge may have one parent.
+    parents = tuple(dict.fromkeys((str(git.objects.find_commit(target).id), *merged)))
+    return git.objects.write_commit(tree, parents, message, author, committer or author)
+
+
+def _settle(git: GitRepository, merged: str, resolutions: Mapping[str, Resolution], *, source: str, target: str) -> str:
+    """Return the tree of a merge in which each file that conflicts is what somebody wants it to be."""
+    check_contents([resolution.content or b"" for resolution in resolutions.values()])
+    files = git.objects.list_all(git.objects.store[merged])
+    for conflict in read_conflicts(git, source=source, target=target):
+        becomes = settle(conflict, resolutions[conflict.path])
+        _unused, mode = files.pop(conflict.path, (None, FileMode.BLOB))
+        if isinstance(becomes, SideVersion):
+            files[conflict.path] = (pygit2.Oid(hex=becomes.blob), FileMode(becomes.mode))
+        elif becomes is not None:
+            files[check_path(conflict.path)] = (
+                git.objects.create_blob(becomes),
+                mode if mode in FILE_MODES else FileMode.BLOB,
+            )
+    return git.objects.write_tree(files)
+
+
+def prepare_rebase(git: GitRepository, *, source: str, target: str, committer: Person) -> str:
+    """Make the commits of a source anew on top of a target, without moving any branch; return the last one.
+
+    Merges among them are left out, as is what changes nothing any more. The files are what a merge would make of
+    them, or it is refused: what was settled in a merge is in none of the other commits.
+
+    Raises:
+        MergeConflict: the two conflict.
+        CannotRebase: one of the commits does, they are too many, or what comes out is not what a merge would make.
+
+    """
+    state = preview_merge(git, source=source, target=target)
+    if state.conflicts:
+        raise MergeConflict(state.conflicts)
+    own = list(islice(git.iterate_upwards(source, exclude=[target]), MOST_REBASED + 1))
+    if len(own) > MOST_REBASED:
+        msg = f"More than {MOST_REBASED} commits are not rebased here. Merge, or rebase with Git."
+        raise CannotRebase(msg)
+    head = target
+    for commit in own:
+        if len(commit.parents) == 1:
+            head = _pick(git, commit, head, committer)
+    if str(git.objects.find_commit(head).tree.id) != state.tree:
+        msg = (
+            "The commits one by one do not make the files that a merge makes: something was settled in a merge. Merge."
+        )
+        raise CannotRebase(msg)
+    return head
+
+
+def _pick(git: GitRepository, commit: CommitInfo, head: str, committer: Person) -> str:
+    """Make a commit anew on top of a head; return that, where nothing is left of it."""
+    onto = str(git.objects.find_commit(head).tree.id)
+    # What Git 2.39 merges with its limits are two commits, from where they parted: these are made for it.
+    parted = git.objects.write_commit(
+        str(git.objects.find_commit(commit.parents[0]).tree.id), (), "", committer, committer
+    )
+    ours, theirs = (git.objects.write_commit(tree, (parted,), "", committer, committer) for tree in (onto, commit.tree))
+    state = preview_merge(git, source=theirs, target=ours)
+    if state.conflicts:
+        msg = f"{commit.short} ({commit.subject[:100]}) conflicts with what it would stand on. Merge instead."
+        raise CannotRebase(msg)
+    if state.tree == onto:
+        return head
+    return git.objects.write_commit(
+        state.tree, (head,), commit.message, commit.author, committer, authored_at=commit.authored_at
+    )
+
+
+def prepare_revert(git: GitRepository, *, sha: str, target: str, message: str, author: Person) -> str:
+    """Make a commit on top of another one that takes back what a commit brought to its first parent.
+
+    No branch points to it yet. It is what Git's `revert --mainline 1` makes: the merge of the files of before with
+    what was done since.
+
+    Raises:
+        MergeConflict: the same lines were changed since; it names the files.
+        NothingChanged: nothing is left of what the commit brought.
+
+    """
+    before = git.objects.find_commit(git.objects.find_commit(sha).parent_ids[0])
+    # Said otherwise than what lands: of the same second, it would be the commit with which it was reverted before.
+    undone = git.objects.write_commit(str(before.tree.id), (sha,), f"What was before {sha}", author, author)
+    reverted = prepare_merge(git, source=undone, target=target, method="squash", message=message, author=author)
+    if git.get_commit(reverted).tree == git.get_commit(target).tree:
+        msg = f"Nothing is left of what {sha[:7]} brought."
+        raise NothingChanged(msg)
+    return reverted
+
+
+def _read_stages(items: list[bytes]) -> dict[str, Stages]:
+    """Read what `merge-tree` says after the tree: versions of files that conflict, and then words about all files."""
+    stages: dict[str, Stages] = defaultdict(dict)
+    for item in takewhile(bool, items):
+        facts, path = item.split(b"\t", 1)
+        mode, blob, stage = facts.decode().split()
+        stages[path.decode("utf-8", "replace")][int(stage)] = SideVersion(blob, int(mode, 8))
+    if stages:
+        return stages
+    # Files that stand where Git would move others conflict, and are no versions of one file.
+    words = iter(items[items.index(b"") + 1 :])
+    for count in takewhile(bool, words):
+        paths = [path.decode("utf-8", "replace") for path in islice(words, int(count))]
+        if next(words).startswith(b"CONFLICT"):
+            stages.update({path: {} for path in paths})
+        next(words)
+    return stages
+
+
+def _is_text(content: bytes) -> bool:
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return False
+    return b"\0" not in content
