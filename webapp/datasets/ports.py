@@ -9,6 +9,7 @@ from webapp.core.ports import Port
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from webapp.core.principals import Principal
     from webapp.datasets.models import Dataset, Transaction
 
 
@@ -27,6 +28,12 @@ def list_with_jobspec(*, paths: Sequence[str]) -> set[str]:  # noqa: ARG001 - a 
 @Port
 def list_changes(transactions: Sequence[Transaction]) -> Mapping[str, Any]:  # noqa: ARG001 - a question
     """Return what each transaction changed in rows, by its id, where somebody has counted."""
+    return {}
+
+
+@Port
+def list_open_pulls(*, principal: Principal, dataset: Dataset, branches: Sequence[str]) -> Mapping[str, Sequence[Any]]:  # noqa: ARG001 - a question
+    """Return the open pull requests that would bring each branch of a dataset elsewhere, of those the reader may see."""
     return {}
 
 

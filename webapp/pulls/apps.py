@@ -15,9 +15,11 @@ class PullsConfig(AppConfig):
         from webapp.builds.signals import build_finished, build_retried
         from webapp.comparisons.services.comparisons import register_keeper
         from webapp.core.fsck import register_check
+        from webapp.datasets import ports
         from webapp.datasets.signals import transaction_committed
         from webapp.dispatch.stamps import register_stamps
         from webapp.dispatch.sweeps import register_sweep
+        from webapp.pulls.queries.lists import list_open_of_branches
         from webapp.pulls.services import attaching, checking, checks, loads, merging, pulls, queueing, receivers, sides
         from webapp.pulls.signals import event_recorded, standing_moved
         from webapp.repositories import signals
@@ -33,6 +35,7 @@ class PullsConfig(AppConfig):
         build_retried.connect(receivers.follow_retry, dispatch_uid="pulls.follow_retry")
         event_recorded.connect(receivers.follow_event, dispatch_uid="pulls.follow_event")
         standing_moved.connect(receivers.follow_standing, dispatch_uid="pulls.follow_standing")
+        ports.list_open_pulls.answer = list_open_of_branches
         register_stamps(merging.STAMP, queueing.STAMP)
         register_keeper(attaching.list_shown)
         register_keeper(attaching.list_named)

@@ -109,7 +109,11 @@ def test_freshness_costs_the_same_however_much_lies_above(world: World) -> None:
     costs = set()
     for number in (1, MANY):
         dataset = Dataset.objects.create(path=f"/shop/{number:02d}", table=f"shop.d{number}", created_by=world.user)
-        costs.add(_count_loaded(lambda dataset=dataset: specs.read_freshness(dataset=dataset, branch="feature")))
+        costs.add(
+            _count_loaded(
+                lambda dataset=dataset: specs.read_surroundings(world.maker, dataset=dataset, branch="feature")
+            )
+        )
     assert len(costs) == 1, "queries, JobSpecs"
 
 
@@ -117,7 +121,7 @@ def test_a_loop_far_above_is_refused_by_the_plan_and_hides_no_freshness(world: W
     _publish_chain(world)
     world.publish(a_jobspec("f01", inputs=[f"/shop/{MANY:02d}"], outputs=["/shop/01"]), branch="feature")
     dataset = Dataset.objects.create(path=f"/shop/{MANY:02d}", table="shop.last", created_by=world.user)
-    node = specs.read_freshness(dataset=dataset, branch="feature")
+    node = specs.read_surroundings(world.maker, dataset=dataset, branch="feature").node
     assert node.why == f"Input /shop/{MANY - 1:02d} has no data yet"
     build = Build(branch="feature", chain=list(CHAIN), targets=[dataset.path])
     with pytest.raises(InvalidInput, match="made from each other"):

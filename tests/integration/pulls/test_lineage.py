@@ -26,6 +26,7 @@ from webapp.datasets.models import Dataset
 from webapp.pulls.models import PullRequest
 from webapp.pulls.pages.conversation import read_conversation
 from webapp.pulls.queries import lineage as queries
+from webapp.pulls.queries.lists import list_open_of_branches
 from webapp.pulls.queries.pulls import find_latest_build, list_dataset_rows
 from webapp.pulls.rules.states import PullState
 from webapp.pulls.services import pulls
@@ -287,3 +288,29 @@ def test_columns_of_code_that_no_branch_has_are_forgotten(pull: PullRequest) -> 
     assert CodeColumns.objects.filter(digest="vault-secret").exists()
     unpublish(repository=Repository.objects.get(name="vault"), branch="master")
     assert (sweep_columns(), sweep_columns()) == (1, 0)
+
+
+@pytest.mark.usefixtures("olek")
+def test_the_page_of_a_dataset_names_what_is_one_step_away(client: Client) -> None:
+    dataset = Dataset.objects.get(path="/shop/daily")
+    fragment = f"/datasets/{dataset.pk}/lineage?fragment=freshness"
+    for who, used_by in (
+        ("olek", ["/shop/plain", "/shop/weekly", "/weather/delays"]),
+        ("ines", ["/shop/plain", "/shop/weekly", "/vault/secret", "/weather/delays"]),
+    ):
+        page = read_page(show(client, who, fragment))
+        assert re.findall(r"<span>(/[^<]*)</span>", page) == ["/shop/raw", *used_by]
+
+
+def test_the_branches_of_a_dataset_lead_to_their_open_pull_requests(pull: PullRequest, client: Client) -> None:
+    dataset = Dataset.objects.get(path="/shop/daily")
+    link = 'href="/r/shop/pulls/1"'
+    assert link not in read_page(show(client, "ines", "/d/shop/daily?tab=branches"))
+    master = dataset.branches.get(name="master")
+    dataset.branches.create(name="feature", name_lower="feature", parent=master)
+    assert link in read_page(show(client, "ines", "/d/shop/daily?tab=branches"))
+    assert (
+        list(list_open_of_branches(principal=make.maker_of(pull.repository), dataset=dataset, branches=["idea"])) == []
+    )
+    PullRequest.objects.filter(pk=pull.pk).update(state=PullState.CLOSED)
+    assert link not in read_page(show(client, "ines", "/d/shop/daily?tab=branches"))

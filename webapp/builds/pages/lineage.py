@@ -12,10 +12,12 @@ from webapp.builds.rules.freshness import FreshnessVerdict
 if TYPE_CHECKING:
     from webapp.builds.queries.sources import MadeColumn
     from webapp.core.principals import Principal
-from webapp.builds.pages.links import link_dataset
+from webapp.builds.pages.links import DatasetLink, link_dataset
 
 MOST_COLUMNS = 200
 """That are shown."""
+MOST_NEIGHBOURS = 10
+"""That are shown beside a dataset of those that are made from it; the graph has them all."""
 FRESHNESS = {
     "source": ("src", "database", "Source"),
     "fresh": ("ok", "check-circle-fill", "Fresh"),
@@ -80,12 +82,23 @@ class FreshnessPart:
     dataset: Any
     branch: str
     own: Mapping[str, Any]
+    made_from: tuple[DatasetLink, ...]
+    used_by: tuple[DatasetLink, ...]
+    more: int
+    """How many others are made from it."""
 
 
-def read_freshness_part(*, dataset: Any, branch: str) -> FreshnessPart:
-    """Return the dataset's own node of the lineage, without the graph."""
-    node = specs.read_freshness(dataset=dataset, branch=branch)
-    return FreshnessPart(dataset=dataset, branch=branch, own=_draw_node(node, (), branch, "/"))
+def read_freshness_part(principal: Principal, *, dataset: Any, branch: str) -> FreshnessPart:
+    """Return the dataset's own node of the lineage and what is one step away, without the graph."""
+    surroundings = specs.read_surroundings(principal, dataset=dataset, branch=branch)
+    return FreshnessPart(
+        dataset=dataset,
+        branch=branch,
+        own=_draw_node(surroundings.node, (), branch, "/"),
+        made_from=tuple(link_dataset(path, branch) for path in surroundings.made_from),
+        used_by=tuple(link_dataset(path, branch) for path in surroundings.used_by[:MOST_NEIGHBOURS]),
+        more=len(surroundings.used_by[MOST_NEIGHBOURS:]),
+    )
 
 
 def _node_id(path: str) -> str:

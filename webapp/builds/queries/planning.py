@@ -167,6 +167,12 @@ def list_below(
     return list(below)
 
 
+def list_readers(path: str, chain: Sequence[str], *, most: int) -> list[str]:
+    """Return what is made from a dataset in one step, by name, and not it itself."""
+    readers = _list_readers([path], chain).exclude(path=path).order_by("path")
+    return list(readers.values_list("path", flat=True).distinct()[:most])
+
+
 @dataclass(frozen=True)
 class Maker:
     """What makes a dataset on a chain of branches."""

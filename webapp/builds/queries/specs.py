@@ -58,6 +58,15 @@ class Lineage:
     """Those of the dataset asked for of which it is known what they are made of."""
 
 
+class Surroundings(NamedTuple):
+    """A dataset as one branch sees it, and the datasets one step away from it, by name."""
+
+    node: LineageNode
+    made_from: tuple[str, ...]
+    used_by: tuple[str, ...]
+    """The first ones of very many."""
+
+
 class SeenSpec(NamedTuple):
     """A JobSpec that a branch sees, without what it declares."""
 
@@ -142,13 +151,20 @@ def _read_columns(principal: Principal, dataset: Dataset, chain: Sequence[str]) 
     return read_made_columns(principal, [shown.pk]).get(shown.pk, ()) if shown is not None else ()
 
 
-def read_freshness(*, dataset: Dataset, branch: str) -> LineageNode:
-    """Return whether a dataset is fresh on a branch, from its own JobSpec alone; its page let the reader in."""
+def read_surroundings(principal: Principal, *, dataset: Dataset, branch: str) -> Surroundings:
+    """Return whether a dataset is fresh on a branch, from its own JobSpec alone, and its neighbours, without the graph.
+
+    Its page let the reader in; neighbours that the reader may not see are left out.
+    """
     repository = chains.find_repository(paths=[dataset.path], branch=branch)
     chain = chains.default_chain(repository=repository, branch=branch)
     specs = planning.load_makers({dataset.path}, chain)
     maker = lineage.find_makers(specs=specs, chain=chain).get(dataset.path)
-    return _describe(dataset.path, 0, maker, dataset.pk, _judge(specs, chain, [maker] if maker else []))
+    node = _describe(dataset.path, 0, maker, dataset.pk, _judge(specs, chain, [maker] if maker else []))
+    inputs = sorted({source.path for source in maker.inputs} - {dataset.path}) if maker else []
+    readers = planning.list_readers(dataset.path, chain, most=lineage.MAX_NODES)
+    visible = _filter_visible(principal, (*inputs, *readers))
+    return Surroundings(node, *(tuple(path for path in paths if path in visible) for paths in (inputs, readers)))
 
 
 def _filter_visible(principal: Principal, paths: Iterable[str]) -> set[str]:

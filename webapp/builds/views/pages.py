@@ -171,7 +171,7 @@ def show_lineage(request: HttpRequest, dataset_id: int) -> HttpResponse:
     dataset = datasets.get_dataset(signed_in(request), dataset_id)
     branch = names.check_branch_name(request.GET.get("branch") or names.MASTER)
     if request.GET.get("fragment") == "freshness":
-        part = read_freshness_part(dataset=dataset, branch=branch)
+        part = read_freshness_part(signed_in(request), dataset=dataset, branch=branch)
         return pages.render(request, "builds/_freshness.html", part)
     page = read_lineage_page(signed_in(request), dataset=dataset, branch=branch)
     return pages.render(request, "builds/_lineage.html", page)

@@ -348,7 +348,7 @@ def _read_panel(
         return {"history": transactions, "aborted": request.aborted}
     if request.tab == "branches":
         return {
-            "tree": history.read_tree(dataset, q=request.q, page=request.branch_page),
+            "tree": history.read_tree(principal, dataset, q=request.q, page=request.branch_page),
             "deleted": list(queries.list_deleted_branches(dataset)[:MOST_DELETED]),
             "protected": history.list_protected_ids(dataset),
             "history": history.read_history(dataset, branch=branch, aborted=request.aborted, page=request.page),

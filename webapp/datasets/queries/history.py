@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from django.db.models import QuerySet
 
     from webapp.catalog.rules.pointers import Pointer
+    from webapp.core.principals import Principal
     from webapp.datasets.models import Dataset, DatasetBranch
 
 PAGE_SIZE = 50
@@ -54,6 +55,8 @@ class TreeRow:
     schema_id: int | None
     spec_id: int | None
     order_id: int | None
+    pulls: Sequence[Any]
+    """Open pull requests of the branch."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +140,7 @@ def list_names(dataset: Dataset) -> list[str]:
     return [name for name, _ in _arrange(dataset)]
 
 
-def read_tree(dataset: Dataset, *, q: str = "", page: int = 0) -> BranchTree:
+def read_tree(principal: Principal, dataset: Dataset, *, q: str = "", page: int = 0) -> BranchTree:
     """Return a page of the branches in the order of the tree, each with what it adds to its parent.
 
     Those that a text chooses are drawn without rails: what connects them may not be among them.
@@ -150,8 +153,9 @@ def read_tree(dataset: Dataset, *, q: str = "", page: int = 0) -> BranchTree:
     shown = drawn[page * PAGE_SIZE : (page + 1) * PAGE_SIZE]
     branches = {branch.name: branch for branch in list_branches(dataset).filter(name__in=[row[0][0] for row in shown])}
     forks = _find_forks([branch for branch in branches.values() if branch.name != MASTER])
+    pulls = ports.list_open_pulls(principal=principal, dataset=dataset, branches=list(branches))
     rows = [
-        _make_row(branches[name], depth, rails, *forks.get(branches[name].pk, (0, None)))
+        _make_row(branches[name], depth, rails, *forks.get(branches[name].pk, (0, None)), pulls.get(name, ()))
         for (name, depth), rails in shown
     ]
     return BranchTree(rows=rows, q=q, page=page, total=len(drawn))
@@ -179,7 +183,9 @@ def _find_forks(branches: Sequence[DatasetBranch]) -> dict[int, tuple[int, str |
     return forks
 
 
-def _make_row(branch: DatasetBranch, depth: int, rails: Sequence[str], ahead: int, base: str | None) -> TreeRow:
+def _make_row(
+    branch: DatasetBranch, depth: int, rails: Sequence[str], ahead: int, base: str | None, pulls: Sequence[Any]
+) -> TreeRow:
     latest = branch.transaction
     head = queries.committed_of(branch)
     is_open = latest is not None and latest.state == TransactionState.OPEN
@@ -196,6 +202,7 @@ def _make_row(branch: DatasetBranch, depth: int, rails: Sequence[str], ahead: in
         schema_id=None if head is None else head.schema_id,
         spec_id=None if head is None else head.spec_id,
         order_id=None if head is None else head.order_id,
+        pulls=pulls,
     )
 
 

@@ -7,19 +7,22 @@ from typing import TYPE_CHECKING, Self
 
 from django.db.models import Prefetch, Q
 
+from webapp.builds.queries import chains
 from webapp.core.errors import InvalidInput
 from webapp.core.filters import ListFilter, offer
+from webapp.core.names import MASTER
 from webapp.core.numbers import read_count
 from webapp.pulls.models import Assignee, PullLabel, PullRequest, Review, ReviewRequest
 from webapp.pulls.queries import waiting
 from webapp.pulls.rules.states import PullState
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from django.db.models import QuerySet
 
     from webapp.core.principals import Principal
+    from webapp.datasets.models import Dataset
     from webapp.repositories.models import Repository
 
 ALL = "all"
@@ -54,6 +57,18 @@ class PullFilter(ListFilter):
             state=filters.state if filters.state in set(PullState) else PullState.OPEN,
             review=filters.review if filters.review == ME else "",
         )
+
+
+def list_open_of_branches(
+    *, principal: Principal, dataset: Dataset, branches: Collection[str]
+) -> Mapping[str, Sequence[PullRequest]]:
+    """Return the open pull requests of some branches, by branch, in the repository that makes or owns a dataset."""
+    repository = chains.find_repository(paths=[dataset.path], branch=MASTER)
+    pulls = waiting.list_visible(principal).filter(repository=repository, state=PullState.OPEN, source__in=branches)
+    by_branch: dict[str, list[PullRequest]] = {}
+    for pull in pulls.order_by("number"):
+        by_branch.setdefault(pull.source, []).append(pull)
+    return by_branch
 
 
 def list_pulls(
