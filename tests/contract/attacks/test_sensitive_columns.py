@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from django.contrib.auth.models import Group
+from django.core.mail import EmailMultiAlternatives
 from django.test import Client
 from pyiceberg.exceptions import ForbiddenError
 
@@ -16,7 +17,7 @@ from tests.factories import datasets, repositories
 from tests.factories.crawl import ask, ask_everything, crawl
 from tests.factories.everything import World, make_world
 from webapp.accounts import services as accounts
-from webapp.accounts.models import SensitiveColumns
+from webapp.accounts.models import SensitiveColumns, User
 from webapp.accounts.queries import principal_for_user
 from webapp.accounts.rules.sight import EVERYTHING, RowSight
 from webapp.comparisons.models import Comparison
@@ -25,9 +26,11 @@ from webapp.comparisons.services import run_comparison
 from webapp.datasets.models import Dataset, Transaction
 from webapp.datasets.permissions import see_rows
 from webapp.datasets.services import abort_by_hand
+from webapp.notices.models import Mail
+from webapp.notices.services.mailing import send_mail
 from webapp.previews import services as previews
 from webapp.previews.models import CodePreview
-from webapp.pulls.models import PullRequest
+from webapp.pulls.models import Comment, PullRequest
 from webapp.pulls.services import add_comment, refresh_pull
 from webapp.repositories.models import Repository
 from webapp.repositories.services import FileDraft
@@ -237,11 +240,33 @@ def check_previews(world: World) -> None:
     assert CANARY in Client().get(owned, headers=world.bearer("maintainer", "")).content.decode()
 
 
-def test_sql_and_catalog_lead_to_no_hidden_value_and_the_default_branch_says_who_sees_it(world: World) -> None:
+def test_sql_and_catalog_lead_to_no_hidden_value_and_the_default_branch_says_who_sees_it(
+    world: World, mailoutbox: list[EmailMultiAlternatives], settings: Any
+) -> None:
+    settings.EMAIL_HOST = "mail.example.org"
+    check_mails(world, mailoutbox)
     check_sql(world)
     check_previews(world)
     check_catalog(world)
     check_who_sees(world)
+
+
+def check_mails(world: World, mailoutbox: list[EmailMultiAlternatives]) -> None:
+    """A comment on a row whose key is hidden is told by mail without the key."""
+    reader = world.users["reader"]
+    User.objects.filter(pk=reader.pk).update(email="reader@example.org")
+    add_comment(
+        pull=PullRequest.objects.get(number=world.values["number"]),
+        body=f"Look, @{reader.username}",
+        by=principal_for_user(world.users["maintainer"]),
+        anchor={"dataset": "/shop/raw", "key": {"name": CANARY}},
+    )
+    assert CANARY in json.dumps(Comment.objects.latest("pk").anchor)
+    for mail in Mail.objects.filter(notification__user=reader):
+        send_mail(mail_id=mail.pk)
+    [*_, mail] = mailoutbox
+    assert f"Look, @{reader.username}" in mail.body
+    assert CANARY not in "".join([mail.subject, mail.body, *(str(part.content) for part in mail.alternatives)])
 
 
 def check_catalog(world: World) -> None:
