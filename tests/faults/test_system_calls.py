@@ -20,13 +20,13 @@ from tests.factories.supervised import Process, list_descendants
 from tests.faults.client import Client
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
-ALL = range(1, 200)
+ALL = range(1, 300)
 """No commit and no merge takes as many calls of one thread: a long run ends with the first that nothing kills."""
 
 
 def numbers_of(*few: int) -> pytest.MarkDecorator:
     """Some of the calls in a short run, all of them in a long one."""
-    soak = [pytest.mark.soak, pytest.mark.timeout(3600)]
+    soak = [pytest.mark.soak, pytest.mark.timeout(7200)]
     return pytest.mark.parametrize("numbers", [pytest.param(few, id="few"), pytest.param(ALL, id="all", marks=soak)])
 
 
