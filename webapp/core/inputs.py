@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from rest_framework import serializers
 
 from webapp.core.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class Text(serializers.CharField):
@@ -47,7 +45,7 @@ class ExactBody(serializers.Serializer[Any]):
 
     def to_internal_value(self, data: Any) -> Any:
         """Refuse a member that is unknown: whoever sent it means something by it."""
-        unknown = sorted(set(data) - set(self.fields))
+        unknown = sorted(set(data) - set(self.fields)) if isinstance(data, Mapping) else []
         if unknown:
             names = ", ".join(sorted(self.fields))
             raise serializers.ValidationError({name: [f"Unknown: {names} are known."] for name in unknown})
