@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db.models import BigIntegerField
 from rest_framework import serializers
 
 from webapp.core.inputs import ExactBody, Number, Text
@@ -39,7 +40,10 @@ class MarkSerializer(ExactBody):
 
     state = serializers.ChoiceField(choices=NotificationState.choices())
     ids = serializers.ListField(
-        child=Number(min_value=1), required=False, max_length=250, help_text="left out: all that are unread"
+        child=Number(min_value=1, max_value=BigIntegerField.MAX_BIGINT),
+        required=False,
+        max_length=250,
+        help_text="left out: all that are unread",
     )
 
 

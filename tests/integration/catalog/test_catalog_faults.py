@@ -219,8 +219,8 @@ def test_another_process_was_first(orders: Catalog, home: Path) -> None:
     original = swaps.write_next
     raced: list[int] = []
 
-    def slow(row: Any, base: Any, after: Any) -> Any:
-        file = original(row, base, after)
+    def slow(*arguments: Any, **named: Any) -> Any:
+        file = original(*arguments, **named)
         if not raced:
             raced.append(1)
             orders.on("b").commit(ORDERS, {"action": "set-properties", "updates": {"owner": "b"}})
@@ -487,6 +487,21 @@ def test_metadata_grows_no_further_than_can_be_registered_again(
     assert (refused.status, "expire snapshots" in refused.error[1]) == (413, True)
     assert sorted(home.rglob("*.metadata.json")) == files
     assert touch(large="x" * 4000).status == 200
+
+
+def test_branches_leave_master_room_in_the_file_that_they_share(
+    orders: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def touch(catalog: Catalog, **updates: str) -> Any:
+        return catalog.commit(ORDERS, {"action": "set-properties", "updates": updates})
+
+    monkeypatch.setattr(metadata_files, "LARGEST_BYTES", 16_000)
+    branch = orders.on("b")
+    assert touch(branch, large="x" * 5000).status == 200
+    refused = touch(branch, large="x" * 11_000)
+    assert (refused.status, "more than the 12000 that branches may take" in refused.error[1]) == (413, True)
+    assert orders.append(ORDERS).status == touch(orders, large="x" * 4000).status == 200
+    assert touch(branch, large="x" * 1000).status == 200, "what makes it smaller is let through"
 
 
 def test_a_flipped_bit_is_never_our_own_error(orders: Catalog) -> None:

@@ -160,6 +160,8 @@ def test_rest_lists_and_marks(pull: PullRequest, ines: Principal, olek: Principa
     assert client.post(f"{API}/mark", {"state": "read"}, "application/json").json() == {"count": 0}
     assert client.get(API).json()["results"] == []
     assert client.post(f"{API}/mark", {"state": "gone"}, "application/json").status_code == 422
+    beyond = {"state": "read", "ids": [2**63]}
+    assert client.post(f"{API}/mark", beyond, "application/json").status_code == 422, "no row has such a number"
     settings = client.patch(
         f"{API}/settings", {"channels": {"mentioned": "none"}, "address": "o@example.org"}, "application/json"
     ).json()

@@ -73,8 +73,8 @@ def now_ms() -> int:
     return int(clock.now().timestamp() * 1000)
 
 
-def write_next(row: TableRow, base: Metadata, after: Metadata) -> MetadataFile:
-    """Write the file that follows the current one; its log leads back to that one."""
+def write_next(row: TableRow, base: Metadata, after: Metadata, *, leaves_room: bool = False) -> MetadataFile:
+    """Write the file that follows the current one, whose room for master may be kept; its log leads back to that one."""
     entry: MetadataLogEntry = {"metadata-file": row.metadata_location, "timestamp-ms": base["last-updated-ms"]}
     limit = _kept(after)
     log = [*base["metadata-log"], entry][-limit:]
@@ -85,7 +85,9 @@ def write_next(row: TableRow, base: Metadata, after: Metadata) -> MetadataFile:
         after["last-updated-ms"] if after["last-updated-ms"] != base["last-updated-ms"] else 0,
     )
     current = metadata_files.read(row.metadata_location)
-    return metadata_files.write(following, location=row.location, version=row.version + 1, after=current)
+    return metadata_files.write(
+        following, location=row.location, version=row.version + 1, after=current, leaves_room=leaves_room
+    )
 
 
 def swap(

@@ -1,6 +1,6 @@
 """Make, change, rename and drop tables."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from uuid import uuid4
@@ -185,7 +185,13 @@ def _prepare(ref: TableRef, row: TableRow, request: CommitRequest, *, by: Princi
         after = commits.commit(base, request, now_ms=now_ms())
     if after is base:
         return None
-    return Move(ref, row, base, write_next(row, base, after), frozenset(touched))
+    file = write_next(row, base, after, leaves_room=_is_of_branches(touched, chain))
+    return Move(ref, row, base, file, frozenset(touched))
+
+
+def _is_of_branches(touched: Iterable[str], chain: Sequence[str]) -> bool:
+    """Whether a commit has nothing to do with master; what is staged is for the branch that its chain begins with."""
+    return MASTER not in {chain[0] if chain and is_internal(branch) else branch for branch in touched}
 
 
 def _chain_for_write(ref: TableRef, base: Metadata, *, by: Principal | None) -> tuple[str, ...]:

@@ -26,6 +26,8 @@ VERSIONS = 3
 """Of a table: the current one, the next while it is being written, and one for readers that are not so far yet."""
 # Some 90,000 snapshots. Nothing larger is written or registered: what was written once can be registered again.
 LARGEST_BYTES = 64 * 1024 * 1024
+# The file is shared: whoever writes on a branch alone leaves master the last of so many parts.
+LEFT_TO_MASTER = 4
 
 
 class MetadataFile:
@@ -124,9 +126,16 @@ def read_foreign(location: str, *, root: str) -> dict[str, Any]:
 
 
 def write(
-    content: Mapping[str, Any], *, location: str, version: int, after: MetadataFile | None = None
+    content: Mapping[str, Any],
+    *,
+    location: str,
+    version: int,
+    after: MetadataFile | None = None,
+    leaves_room: bool = False,
 ) -> MetadataFile:
     """Write the next metadata file of a table or view, `after` the current one; when this returns, it survives a power cut.
+
+    What touches branches alone `leaves_room` to master.
 
     Raises:
         TooLarge: it would grow beyond what anybody should have to read.
@@ -135,10 +144,12 @@ def write(
     name = f"{version:05d}-{uuid4()}.metadata.json"
     target = f"{location}/metadata/{name}"
     members = Members(_written(content), like=None if after is None else after.members)
-    if len(members.text) > LARGEST_BYTES and (after is None or len(members.text) > len(after.raw)):
+    limit = LARGEST_BYTES - LARGEST_BYTES // LEFT_TO_MASTER if leaves_room else LARGEST_BYTES
+    if len(members.text) > limit and (after is None or len(members.text) > len(after.raw)):
+        most = f"the {limit} that branches may take" if leaves_room else str(limit)
         message = (
-            f"The metadata at {location} would take {len(members.text)} bytes, more than {LARGEST_BYTES}, and nothing was "
-            "changed: expire snapshots, delete branches or remove properties"
+            f"The metadata at {location} would take {len(members.text)} bytes, more than {most}, and nothing was changed: "
+            "expire snapshots, delete branches or remove properties"
         )
         raise TooLarge(message)
     store_of(target).write(target, members.text)
