@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import math
 import time
 from pathlib import Path
 from typing import Any
@@ -240,8 +241,10 @@ def test_parquet(path: Path, tmp_path: Path) -> None:
         (json.dumps({f"c{n}": 1 for n in range(100_000)}), "jsonl"),
         (json.dumps({"a": [{f"c{n}": 1 for n in range(100_000)}]}), "jsonl"),
         ("".join(json.dumps({f"c{row}_{n}": 1 for n in range(100)}) + "\n" for row in range(1_000)), "jsonl"),
+        ('{"a": "x"}\n' * 600_000 + json.dumps({f"c{n}": 1 for n in range(100_000)}), "jsonl"),
+        (json.dumps({"a": math.inf, **{f"c{n}": 1 for n in range(100_000)}}), "jsonl"),
     ],
-    ids=["csv", "json", "json inside", "json line by line"],
+    ids=["csv", "json", "json inside", "json line by line", "json far below", "json with a number that is none"],
 )
 def test_a_hundred_thousand_columns_are_refused_before_anything_is_made_of_them(
     path: Path, content: str, kind: str
