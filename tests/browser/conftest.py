@@ -112,7 +112,7 @@ def open_page(
     problems: list[str] = []
 
     def note(message: ConsoleMessage) -> None:
-        if message.type == "error" and not message.text.startswith(STOPPED):
+        if message.type in {"error", "warning"} and not message.text.startswith(STOPPED):
             problems.append(
                 f"console: {message.text} at {message.location} on {message.page.url if message.page else None}"
             )

@@ -9,7 +9,7 @@ from webapp.accounts.models import AuditEntry, ProviderIdentity, Token, User, Us
 from webapp.accounts.queries import AuditFilter, list_group_names
 from webapp.accounts.rules.audit import FIELDS, OUTCOMES
 from webapp.accounts.rules.scopes import SCOPES
-from webapp.core.inputs import Flag, Text
+from webapp.core.inputs import ExactBody, Flag, Text
 
 
 class TokenSerializer(serializers.ModelSerializer[Token]):
@@ -61,8 +61,8 @@ class ProfileSerializer(serializers.ModelSerializer[User]):
         return list_group_names(user_id=user.pk)
 
 
-class NewTokenSerializer(serializers.Serializer[Token]):
-    """What POST /tokens takes."""
+class NewTokenSerializer(ExactBody):
+    """What POST /tokens takes, and nothing else: `scope` for `scopes` would make a token that may do everything."""
 
     name = Text(max_length=100)
     scopes = serializers.ListField(

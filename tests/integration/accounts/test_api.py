@@ -56,6 +56,7 @@ def test_token_cannot_make_tokens(admin: User, api_client: ClientFactory) -> Non
         ({"name": ""}, "name"),
         ({"name": "x", "scopes": ["all"]}, "scopes"),
         ({"name": "x", "scopes": "read"}, "scopes"),
+        ({"name": "x", "scope": "read"}, "scope"),
         ({"name": "x", "expires_at": "tomorrow"}, "expires_at"),
         ({"name": "x", "expires_at": "2020-01-01T00:00:00Z"}, "expires_at"),
     ],
