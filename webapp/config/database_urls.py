@@ -48,8 +48,9 @@ def _sqlite(path: str, *, home: Path) -> dict[str, Any]:
             # WAL with IMMEDIATE: without the latter a transaction that reads before it writes fails at once.
             "transaction_mode": "IMMEDIATE",
             "timeout": WAIT_S,
+            # Each thread has a connection with a cache of its own, which is left at 2 MB: the file is mapped, once for all.
             "init_command": (
-                "PRAGMA journal_mode=WAL;PRAGMA synchronous=FULL;PRAGMA foreign_keys=ON;PRAGMA cache_size=-20000;"
+                "PRAGMA journal_mode=WAL;PRAGMA synchronous=FULL;PRAGMA foreign_keys=ON;"
                 "PRAGMA mmap_size=134217728;PRAGMA temp_store=MEMORY;PRAGMA journal_size_limit=27103364;"
             ),
         },
