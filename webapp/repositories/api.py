@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 from typing import TYPE_CHECKING, Any, overload
 
@@ -283,7 +282,7 @@ def _change(fields: Mapping[str, Any]) -> services.Change:
     elif "content_base64" in fields:
         try:
             content = base64.b64decode(fields["content_base64"], validate=True)
-        except binascii.Error as error:
+        except ValueError as error:
             message = f"{fields['path']}: content_base64 is not base64."
             raise InvalidInput(message, code="bad_change", errors={"changes": [message]}) from error
     return services.Change(path=fields["path"], content=content, delete=fields["delete"], move_to=fields.get("move_to"))

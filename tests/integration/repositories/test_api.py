@@ -237,6 +237,7 @@ def test_commit_writes_bytes_moves_and_deletes(call: Caller, repository: Reposit
         ({"path": "a", "content": 1}, 422),
         ({"path": "pipeline.toml", "delete": "true"}, 422),
         ({"path": "a", "content_base64": "%%%"}, 422),
+        ({"path": "a", "content_base64": "é"}, 422),
         ({"path": "a", "content": "\ud800"}, 422),
         ({"path": "a"}, 422),
         ({"content": "1"}, 422),
