@@ -10,6 +10,8 @@ from tests.factories import datasets as make_data
 from tests.factories import repositories as make
 from tests.factories.clients import a_client, read_page
 from webapp.accounts.models import User
+from webapp.builds.models import Build
+from webapp.builds.rules.states import BuildState
 from webapp.comparisons.models import Comparison
 from webapp.comparisons.rules.states import ComparisonState
 from webapp.pulls import services
@@ -86,6 +88,25 @@ def test_tabs_say_that_a_comparison_runs_and_why_it_failed_with_the_way_to_try_a
         page = read_page(client, f"{PAGE}{tab}")
         for part in (said, "It held more than 512 MB of memory.", "Compare again"):
             assert part in page
+
+
+def test_builds_are_followed_while_they_run_and_say_why_they_failed(pull: PullRequest, ines: Principal) -> None:
+    client, page = a_client(ines), f"{PAGE}/builds"
+    build = Build.objects.create(
+        repository=pull.repository,
+        branch="feature",
+        sha=pull.head_sha,
+        chain=["feature", "master"],
+        targets=["/shop/a"],
+        by=pull.author,
+        state=BuildState.RUNNING,
+    )
+    assert 'hx-trigger="every 2s"' in read_page(client, page)
+    Build.objects.filter(pk=build.pk).update(state=BuildState.FAILED, reason="The disk of the warehouse is full.")
+    ended = read_page(client, page)
+    assert "The disk of the warehouse is full." in ended
+    assert "Build what is changed" in ended, "the way to try again"
+    assert 'hx-trigger="every 2s"' not in ended
 
 
 def test_tabs_tell_who_may_not_see_the_data_that_there_is_some(pull: PullRequest, ines: Principal) -> None:
