@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Any
 
 from django.db import transaction
@@ -112,15 +113,13 @@ def _authenticate_basic(request: HttpRequest, header: str) -> Principal:
 def _read_time(value: str | None) -> datetime | None:
     if not value:
         return None
-    try:
+    with suppress(ValueError, OverflowError):  # well formed, and no day of the calendar, or none of UTC's
         moment = parse_datetime(value)
-    except ValueError:  # well formed, and no day of the calendar
-        moment = None
-    if moment is None or moment.tzinfo is None:
-        raise InvalidInput(
-            "expires_at is a time with its zone.", errors={"expires_at": ["For example 2030-01-31T12:00:00Z."]}
-        )
-    return moment
+        if moment is not None and moment.tzinfo is not None:
+            return moment.astimezone(UTC)
+    raise InvalidInput(
+        "expires_at is a time with its zone.", errors={"expires_at": ["For example 2030-01-31T12:00:00Z."]}
+    )
 
 
 class TokenView(ApiView):

@@ -429,6 +429,7 @@ def test_bodies_of_other_types_are_refused_by_field(
         ({"name": "a", "scopes": "read"}, "scopes"),
         ({"name": "a", "scopes": ["everything"]}, "scopes"),
         ({"name": "a", "expires_at": "2030-13-45T00:00:00Z"}, "expires_at"),
+        ({"name": "a", "expires_at": "9999-12-31T23:59:59-14:00"}, "expires_at"),
         ({"name": "a", "expires_at": "2030-01-01T00:00:00"}, "expires_at"),
         ({"name": "a", "expires_at": "2000-01-01T00:00:00Z"}, "expires_at"),
     ],
