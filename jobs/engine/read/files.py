@@ -478,26 +478,26 @@ class _Members:
 
     def __init__(self) -> None:
         self.count = 0
-        self._known: dict[str, Any] = {}
+        self._names: dict[str, Any] = {}
         """Each with those below it; what a list holds is below one nameless member."""
 
     def note(self, value: object) -> None:
         """Add those of one more value."""
-        self._note(value, self._known)
+        self._note(value, self._names)
 
-    def _note(self, value: object, known: dict[str, Any]) -> None:
+    def _note(self, value: object, names: dict[str, Any]) -> None:
         if isinstance(value, list):
-            below = known.setdefault("", {})
+            below = names.setdefault("", {})
             for inner in value:
                 if isinstance(inner, dict | list):
                     self._note(inner, below)
         elif isinstance(value, dict):
             for name, inner in value.items():
-                if name not in known:
-                    known[name] = {}
+                if name not in names:
+                    names[name] = {}
                     self.count += 1
                 if isinstance(inner, dict | list):
-                    self._note(inner, known[name])
+                    self._note(inner, names[name])
 
 
 def _json_cast(name: str, kind: str, chosen_type: str | None) -> str:

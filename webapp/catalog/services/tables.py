@@ -190,7 +190,7 @@ def _prepare(ref: TableRef, row: TableRow, request: CommitRequest, *, by: Princi
 
 
 def _is_of_branches(touched: Iterable[str], chain: Sequence[str]) -> bool:
-    """Whether a commit has nothing to do with master; what is staged is for the branch that its chain begins with."""
+    """Return whether a commit leaves master alone; what is staged is for the branch that its chain begins with."""
     return MASTER not in {chain[0] if chain and is_internal(branch) else branch for branch in touched}
 
 
