@@ -51,21 +51,18 @@ class Disk:
 
 
 def list_disks() -> list[Disk]:
-    """Return the disks of the home and, where its tables are files, of the warehouse and beside it. Raises OSError.
-
-    Each is there once, by the first that it holds.
-    """
+    """Return the disks of the home and, where its tables are files, of the warehouse and beside it. Raises OSError."""
     places = [("installation", Path(settings.TRIBUTARY_HOME))]
     tables = [("warehouse", settings.TRIBUTARY_WAREHOUSE), *(("tables", uri) for uri in settings.TRIBUTARY_LOCATIONS)]
     for holds, location in tables:
         if not is_object_location(location):
             folder = Path(location.removeprefix("file://"))
             places.append((holds, next(path for path in (folder, *folder.parents) if path.exists())))
-    volumes = {os.statvfs(folder): (holds, folder) for holds, folder in reversed(places)}
-    return [_measure(volume, *place) for volume, place in reversed(volumes.items())]
+    return [_measure(holds, folder) for holds, folder in places]
 
 
-def _measure(volume: os.statvfs_result, holds: str, folder: Path) -> Disk:
+def _measure(holds: str, folder: Path) -> Disk:
+    volume = os.statvfs(folder)
     size, free = volume.f_blocks * volume.f_frsize, volume.f_bavail * volume.f_frsize
     return Disk(holds, folder, free, min(settings.TRIBUTARY_RESERVE_BYTES, size // SMALL_DISK_SHARE))
 
