@@ -1,6 +1,6 @@
 """Make, change, rename and drop tables."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from uuid import uuid4
@@ -175,8 +175,10 @@ def _prepare(ref: TableRef, row: TableRow, request: CommitRequest, *, by: Princi
     chain = _chain_for_write(ref, base, by=by)
     request = request.with_chain(chain)
     touched = commits.touched_branches(base, request)
-    for branch in touched:
-        permissions.check_write(by, ref, branch, staged_for=chain[0] if chain and is_internal(branch) else None)
+    # What is staged is for the branch that its chain begins with.
+    staged_for = {branch: chain[0] if chain and is_internal(branch) else None for branch in touched}
+    for branch, target in staged_for.items():
+        permissions.check_write(by, ref, branch, staged_for=target)
     if by is not None and by.job is not None:
         check_own_files(request.updates, base, who=by.job.folder)
     if request.creates and request.branch is not None:
@@ -185,13 +187,8 @@ def _prepare(ref: TableRef, row: TableRow, request: CommitRequest, *, by: Princi
         after = commits.commit(base, request, now_ms=now_ms())
     if after is base:
         return None
-    file = write_next(row, base, after, leaves_room=_is_of_branches(touched, chain))
-    return Move(ref, row, base, file, frozenset(touched))
-
-
-def _is_of_branches(touched: Iterable[str], chain: Sequence[str]) -> bool:
-    """Return whether a commit leaves master alone; what is staged is for the branch that its chain begins with."""
-    return MASTER not in {chain[0] if chain and is_internal(branch) else branch for branch in touched}
+    leaves_room = MASTER not in {target or branch for branch, target in staged_for.items()}
+    return Move(ref, row, base, write_next(row, base, after, leaves_room=leaves_room), frozenset(touched))
 
 
 def _chain_for_write(ref: TableRef, base: Metadata, *, by: Principal | None) -> tuple[str, ...]:
