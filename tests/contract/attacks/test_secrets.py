@@ -8,6 +8,7 @@ import json
 import logging
 import re
 from collections.abc import Iterable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -76,13 +77,14 @@ def send_bodies(world: World) -> list[str]:
         base = BODIES.get(f"{method} {path}", {})
         if method in ("GET", "DELETE") or isinstance(base, Upload):
             continue
-        secrets = {"password": PASSWORD, "current_password": PASSWORD, "secret": HOOK}
-        # Tokens are made of nothing else than what makes them.
-        members = {"name": "canary", **base} | ({} if path.endswith("/tokens") else secrets)
-        body = json.dumps(members).encode()
-        for headers in (*let_in, {"Authorization": f"Bearer {PASSWORD}"}):
+        named = {"name": "canary", **base}
+        canaries = {**named, "password": PASSWORD, "current_password": PASSWORD, "secret": HOOK}
+        # Tokens are made of nothing else than what makes them: canaries are refused there.
+        bodies = [json.dumps(body).encode() for body in (canaries, *([named] if path.endswith("/tokens") else []))]
+        for body, headers in product(bodies, (*let_in, {"Authorization": f"Bearer {PASSWORD}"})):
             # Only what those are told who are let in is kept for a repetition.
-            keyed = [{**headers, "Idempotency-Key": f"{method} {path} {headers}"[:60]}] if headers in let_in else []
+            key = f"{len(body)} {method} {path} {headers}"[:60]
+            keyed = [{**headers, "Idempotency-Key": key}] if headers in let_in else []
             for sent in (headers, *keyed):
                 answer = Client(raise_request_exception=False).generic(
                     method, world.address(path), body, "application/json", headers=sent
