@@ -99,6 +99,14 @@ class UpdateForm(forms.Form):
     method = forms.ChoiceField(choices=states.UPDATE_CHOICES, required=False)
 
 
+class SuggestionsForm(forms.Form):
+    """What somebody looked at who commits suggestions, and when."""
+
+    message = forms.CharField(required=False)
+    expected_head = forms.CharField(required=False)
+    looked_at = forms.DateTimeField(required=False)
+
+
 @dataclass(frozen=True, slots=True)
 class Settlement:
     """What somebody chose for a file that conflicts."""

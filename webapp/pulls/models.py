@@ -121,6 +121,8 @@ class PullDataset(models.Model):
     """Whether the branch's data was made by the branch's published code."""
     loads_onto = models.CharField(max_length=50, null=True)  # noqa: DJ001 NULL leaves on the source what was loaded there
     """The target's transaction on which merging loads the files of the source again; empty where it had none."""
+    loads_rows = models.CharField(max_length=50, blank=True, default="", db_default="")
+    """The source's transaction when that was chosen: with other rows it is chosen again."""
 
     objects = ChangedDatasets.as_manager()
 

@@ -107,6 +107,9 @@ class CommitSuggestionsSerializer(NullIsAbsent):
     )
     message = Text(required=False, allow_blank=True, help_text="of the commit; one is written where there is none")
     expected_head = Text(required=False, allow_blank=True, trim_whitespace=False, help_text="409 if the head has moved")
+    looked_at = serializers.DateTimeField(
+        required=False, help_text="when the comments were read: 409 if one of them was changed since"
+    )
 
 
 class NewReviewSerializer(NullIsAbsent):
@@ -784,7 +787,8 @@ class LoadedDatasetSerializer(NounSerializer):
         source="has_moved", help_text="whether the target has other rows than the source began with"
     )
     undecided = serializers.BooleanField(
-        source="is_undecided", help_text="whether the target moved after it was chosen, which blocks the merge"
+        source="is_undecided",
+        help_text="whether either side has other rows than when it was chosen, which blocks the merge",
     )
 
 

@@ -22,10 +22,13 @@ from webapp.builds.services.keeping import sweep_kept_files
 from webapp.core import clock
 from webapp.core.errors import Conflict, PermissionDenied, StorageFull
 from webapp.datasets.models import DatasetBranch
+from webapp.pulls.errors import MergeBlocked
 from webapp.pulls.models import Merge, PullRequest, QueuedMerge
+from webapp.pulls.queries.pulls import list_objections
 from webapp.pulls.rules.states import MergeState, QueueState
-from webapp.pulls.services import choose_load, enqueue_pull, leave_queue, merge_pull, pulls
+from webapp.pulls.services import add_review, choose_load, enqueue_pull, judge_dataset, leave_queue, merge_pull, pulls
 from webapp.pulls.services.queueing import advance_queue
+from webapp.pulls.services.receivers import follow_build
 from webapp.repositories.models import Protection
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
@@ -196,3 +199,38 @@ def test_the_owner_of_the_wish_to_merge_may_load_on_master(pull: PullRequest) ->
             act(pull=pull, by=writer)
     advance_queue(repository=pull.repository, target="master")
     assert not Merge.objects.exists()
+
+
+def test_who_loads_another_file_neither_lands_it_nor_vouches_for_it(pull: PullRequest) -> None:
+    choose(pull)
+    by = make.maker_of(pull.repository)
+    Protection.objects.create(repository=pull.repository, branch="master", approvals=1)
+    walt = make.a_member(pull.repository, "writer", "walt")
+    vera = make.a_member(pull.repository, "writer", "vera")
+    enqueue_pull(pull=pull, by=by)
+    job = build_rows.an_upload(RAW, branch="feature", by=User.objects.get(username="walt"))
+    Build.objects.filter(pk=job.build_id).update(repository=pull.repository)
+    follow_build(build=Build.objects.get(pk=job.build_id))
+    pulls.refresh_pull(pull=pull)
+    advance_queue(repository=pull.repository, target="master")
+    queued = QueuedMerge.objects.get()
+    assert (queued.state, "choose again" in queued.reason) == (QueueState.EJECTED, True)
+    page = read_page(a_client(vera), HERE)
+    assert "loaded rows.csv on feature, into" in page
+    assert "Other files were loaded than those that were chosen" in page
+    assert "Load these" in page
+    with pytest.raises(PermissionDenied, match="data that they loaded themselves"):
+        judge_dataset(row=pull.datasets.get(path=RAW), verdict="accepted", by=walt)
+
+    choose(pull)
+    add_review(pull=pull, verdict="approve", by=walt)
+    with pytest.raises(MergeBlocked, match=f"walt loaded a file into {RAW}"):
+        merge_pull(pull=pull, by=by)
+    assert f"Yours would not count: you loaded a file into {RAW}" in read_page(a_client(walt), HERE)
+    choose(pull, load=False)
+    assert list_objections(pull) == {}
+    choose(pull)
+    add_review(pull=pull, verdict="approve", by=vera)
+    merge_pull(pull=pull, by=by)
+    pull.refresh_from_db()
+    assert list_objections(pull)["walt"].words == f"loaded a file into {RAW}"

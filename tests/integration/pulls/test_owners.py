@@ -11,12 +11,13 @@ from tests.factories import repositories as make
 from tests.factories.clients import a_client, read_page
 from webapp.accounts.models import User
 from webapp.accounts.queries import principal_for_user
+from webapp.git.values import Change
 from webapp.notices.models import Notification
 from webapp.pulls import services
 from webapp.pulls.models import PullDataset
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.reviewers import list_reviewers
-from webapp.repositories.services import set_protection
+from webapp.repositories.services import commit_files, set_protection
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -118,3 +119,24 @@ def test_an_owner_must_approve_where_the_rules_say_so(repository: Repository, in
     assert list_missing(pull) == [missing]
     services.add_review(pull=pull, verdict="approve", by=principal_of("mira"))
     assert list_missing(pull) == []
+
+
+def test_a_file_that_moves_away_is_still_its_owners_and_still_under_its_paths(
+    repository: Repository, ines: Principal
+) -> None:
+    Group.objects.create(name="ops").user_set.set(User.objects.filter(username="zoe"))
+    set_protection(
+        repository=repository, branch="master", owners=True, paths=[{"pattern": "other/*", "group": "ops"}], by=ines
+    )
+    make.a_commit(repository, {"other/rules.txt": "one\ntwo\nthree\n"}, by=ines)
+    make.a_branch(repository, "moving", by=ines)
+    move = Change(path="other/rules.txt", move_to="away/rules.txt")
+    commit_files(repository=repository, branch="moving", message="Move", changes=[move], by=ines)
+    pull = services.open_pull(repository=repository, title="Move", source="moving", target="master", by=ines)
+    assert [(file.old_path, file.path) for file in queries.list_changes(pull).files] == [
+        ("other/rules.txt", "away/rules.txt")
+    ]
+    assert list_asked(pull) == ["olek"]
+    assert list_missing(pull) == ["None of the owners of other/* (other/rules.txt) has approved: olek."]
+    blockers = queries.list_blockers(pull)
+    assert "Nobody of those responsible for other/* has approved." in [blocker.message for blocker in blockers]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.factories import repositories as make
-from tests.factories.clients import a_client, read_page
+from tests.factories.clients import a_client, a_rest_client, read_page
 from webapp.accounts.models import User
 from webapp.core.errors import Conflict, InvalidInput, NotFound, PermissionDenied
 from webapp.pulls import services
@@ -65,7 +66,21 @@ def test_page_shows_it_and_a_click_commits_it(pull: PullRequest, olek: Principal
     assert "1 suggested change can be committed" in page
     assert "suggested change" not in read_page(a_client(olek), f"{PAGE}/code"), "a reader cannot commit it"
 
-    form = {"only": comment.pk, "comments": "999", "expected_head": pull.head_sha}
+    looked_at = re.search(r'name="looked_at" value="([^"]+)"', page)
+    assert looked_at is not None
+    form = {"only": comment.pk, "comments": "999", "expected_head": pull.head_sha, "looked_at": looked_at[1]}
+    body = comment.body
+    services.edit_comment(comment=comment, body=body.replace("two", "evil"), by=olek)
+    assert "olek changed comment" in a_client(ines).post(f"{PAGE}/suggestions", form, follow=True).text
+    services.edit_comment(comment=comment, body=body, by=olek)
+    answer = a_rest_client(ines).post(
+        "/api/v1/repositories/shop/pulls/1/suggestions",
+        {"comments": [comment.pk], "looked_at": looked_at[1]},
+        content_type="application/json",
+    )
+    assert (answer.status_code, answer.json()["code"]) == (409, "suggestion_changed")
+    page = read_page(a_client(ines), f"{PAGE}/code")
+    form["looked_at"] = re.findall(r'name="looked_at" value="([^"]+)"', page)[0]
     answer = a_client(ines).post(f"{PAGE}/suggestions", form, follow=True)
 
     pull.refresh_from_db()

@@ -271,6 +271,19 @@ def test_writers_do_not_commit_to_a_protected_branch(repository: Repository, ine
         make.a_commit(repository, {"a.txt": "2"}, by=ines)
 
 
+def test_a_name_that_is_protected_before_its_branch_is_there_is_made_by_maintainers(
+    repository: Repository, ines: Principal
+) -> None:
+    writer = make.a_member(repository, "writer")
+    make.a_branch(repository, "feature", by=writer)
+    services.set_protection(repository=repository, branch="release", by=ines)
+    with pytest.raises(PermissionDenied, match="a maintainer makes it"):
+        make.a_branch(repository, "release", start="feature", by=writer)
+    with pytest.raises(PermissionDenied, match="a maintainer makes it"):
+        make.a_branch(repository, "RELEASE", start="feature", by=writer)
+    make.a_branch(repository, "release", start="feature", by=ines)
+
+
 def test_merge_and_squash_move_the_target(repository: Repository, ines: Principal) -> None:
     base = queries.get_head(repository, "master")
     make.a_branch(repository, "feature")

@@ -22,7 +22,7 @@ from tests.factories.catalog import (
 )
 from webapp.catalog.rules import lens
 from webapp.catalog.rules.column_types import is_default, is_primitive
-from webapp.catalog.rules.errors import CommitFailed, Invalid, Malformed
+from webapp.catalog.rules.errors import CommitFailed, Forbidden, Invalid, Malformed
 from webapp.catalog.rules.iceberg import Metadata
 from webapp.catalog.rules.metadata import normalise
 from webapp.catalog.rules.partition_names import show_partition_names
@@ -83,6 +83,19 @@ FINE: dict[str, list[dict[str, Any]]] = {
     "a sort order": order(direction="desc"),
     "statistics": statistics(),
     "a key": key(properties={"a": "b"}),
+    **{
+        f"{name} = {value}": properties(name, value)
+        for name, value in (
+            ("schema.name-mapping.default", '[{"field-id": 1, "names": ["id", "key"]}, {"names": [], "fields": []}]'),
+            ("write.parquet.compression-codec", "ZSTD"),
+            ("write.parquet.compression-level", "-1"),
+            ("write.metadata.metrics.column.a.b", "truncate(16)"),
+            ("write.parquet.bloom-filter-enabled.column.a", "42"),
+            ("write.parquet.bloom-filter-fpp.column.a", "0.01"),
+            ("write.delete.mode", "merge-on-read"),
+            ("write.tomorrow", "anything"),
+        )
+    },
     "a tag": [set_ref("t", HEAD, "tag", **{"max-ref-age-ms": 5})],
 }
 BAD: dict[str, list[dict[str, Any]]] = {
@@ -133,6 +146,25 @@ BAD: dict[str, list[dict[str, Any]]] = {
     "a tag that keeps snapshots": [set_ref("t", HEAD, "tag", **{"min-snapshots-to-keep": 3})],
     "a tag without a name": [set_ref("", HEAD, "tag")],
     "a tag of any length": [set_ref("t" * 100_000, HEAD, "tag")],
+    **{
+        f"{name} = {value}": properties(name, value)
+        for name, value in (
+            ("schema.name-mapping.default", "[{"),
+            ("schema.name-mapping.default", '[{"names": "a"}]'),
+            ("schema.name-mapping.default", '[{"names": ["a"], "field-id": "1"}]'),
+            ("schema.name-mapping.default", '[{"names": ["a"], "fields": 1}]'),
+            ("schema.name-mapping.default", "[" * 100_000),
+            ("write.parquet.compression-codec", "bogus"),
+            ("write.delete.parquet.compression-codec", "bogus"),
+            ("write.format.default", "exe"),
+            ("write.metadata.metrics.default", "everything"),
+            ("write.metadata.metrics.column.a", "truncate(0)"),
+            ("write.parquet.row-group-limit", "0"),
+            ("write.delete.parquet.page-size-bytes", "many"),
+            ("write.parquet.bloom-filter-fpp.column.a", "1.5"),
+            ("write.distribution-mode", "sideways"),
+        )
+    },
     "a property's name of any length": properties("p" * 60_000, "x"),
     "a property of any length": properties("p", "x" * 20_000_001),
 }
@@ -151,6 +183,26 @@ def test_what_readers_take_is_taken(updates: list[dict[str, Any]], branch: str |
 def test_what_some_reader_refuses_never_gets_in(updates: list[dict[str, Any]], branch: str | None) -> None:
     with pytest.raises((Malformed, Invalid)):
         change(TABLE, *updates, branch=branch)
+
+
+def test_a_branch_does_not_choose_how_others_read_the_files() -> None:
+    """A name mapping that grows is what PyIceberg sends with a new column."""
+    key = "schema.name-mapping.default"
+    mapped = change(TABLE, *properties(key, '[{"field-id": 1, "names": ["id"]}, {"field-id": 2, "names": ["name"]}]'))
+    wider = (
+        '[{"field-id": 1, "names": ["id"]}, {"field-id": 2, "names": ["name", "n"]}, {"field-id": 3, "names": ["x"]}]'
+    )
+    assert change(mapped, *properties(key, wider), branch="b")["properties"][key] == wider
+    other = '[{"field-id": 2, "names": ["id"]}, {"field-id": 1, "names": ["name"]}]'
+    for updates in (
+        properties(key, other),
+        [{"action": "remove-properties", "removals": [key]}],
+        properties("write.location-provider.impl", "org.example.Elsewhere"),
+        properties("encryption.key-id", "k"),
+    ):
+        with pytest.raises(Forbidden, match="decides for all branches"):
+            change(mapped, *updates, branch="b")
+        assert change(mapped, *updates) is not mapped
 
 
 def test_a_partition_and_another_column_of_one_branch_never_have_one_name() -> None:

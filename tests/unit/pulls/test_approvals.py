@@ -64,6 +64,7 @@ def test_blockers_none_when_everything_is_met() -> None:
         ),
         ({"loads": [LoadFact("/x/raw", "t1", "t2", "was loaded by olek", "")]}, "load_conflict"),
         ({"loads": [LoadFact("/x/raw", "t1", "t2", "", "has no file.")]}, "load_impossible"),
+        ({"loads": [LoadFact("/x/raw", "t1", "t1", "", "", has_other_rows=True)]}, "load_outdated"),
         ({"state": PullState.MERGED}, "not_open"),
     ],
 )

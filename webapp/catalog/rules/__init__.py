@@ -19,6 +19,7 @@ Modules:
     column_types: types of columns and their defaults.
     partition_names: names of partition fields as a branch is shown them.
     readable: what every reader must be able to parse.
+    table_properties: values of table properties that clients can work with.
     locations: where a table's files may lie.
     access: what a client may do with a table's files.
     views: view metadata and its commits.

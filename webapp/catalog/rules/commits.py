@@ -28,6 +28,7 @@ from webapp.catalog.rules.protection import REMOVALS, check_branch_update, check
 from webapp.catalog.rules.readable import check_partition_names
 from webapp.catalog.rules.refs import is_internal
 from webapp.catalog.rules.requirements import check_requirements, is_create
+from webapp.catalog.rules.table_properties import check_from_branch
 from webapp.catalog.rules.updates import apply_updates
 from webapp.core.names import find_branch_problem
 
@@ -162,6 +163,7 @@ def _commit_on_branch(metadata: Metadata, request: CommitRequest, *, now_ms: int
     check_requirements(_as_main(request.requirements, "ref", target, request.branch), view)
     updates = _as_main(request.updates, "ref-name", target, request.branch)
     after = apply_updates(view, store_partition_names(updates, view), now_ms=now_ms)
+    check_from_branch(view["properties"], after["properties"])
     if target != request.branch and MAIN_REF in view["refs"] and MAIN_REF not in after["refs"]:
         return _checked(metadata, _delete_third(metadata, after, target), request)
     if after is view and lens.own_state(metadata, target) is not None:

@@ -25,64 +25,11 @@ from webapp.catalog.rules.metadata import (
     texts,
 )
 from webapp.catalog.rules.partition_names import find_clash
+from webapp.catalog.rules.table_properties import LONGEST_NAME, check_properties
 from webapp.core.numbers import read_count
 
 OPERATIONS = frozenset({"append", "replace", "overwrite", "delete"})
 MINUTE_MS = 60_000
-# Jackson, with which Java's clients read JSON, takes names of 50,000 and texts of 20,000,000 characters.
-LONGEST_NAME = 10_000
-LONGEST_TEXT = 10_000_000
-LARGEST_NUMBER = 2**63 - 1
-MOST_DIGITS = 19
-NUMBERS = frozenset(
-    {
-        "commit.manifest.min-count-to-merge",
-        "commit.manifest.target-size-bytes",
-        "commit.retry.max-wait-ms",
-        "commit.retry.min-wait-ms",
-        "commit.retry.num-retries",
-        "commit.retry.total-timeout-ms",
-        "commit.status-check.max-wait-ms",
-        "commit.status-check.min-wait-ms",
-        "commit.status-check.num-retries",
-        "commit.status-check.total-timeout-ms",
-        "history.expire.max-ref-age-ms",
-        "history.expire.max-snapshot-age-ms",
-        "history.expire.min-snapshots-to-keep",
-        "read.parquet.vectorization.batch-size",
-        "read.split.metadata-target-size",
-        "read.split.open-file-cost",
-        "read.split.planning-lookback",
-        "read.split.target-size",
-        "write.delete.target-file-size-bytes",
-        "write.metadata.metrics.max-inferred-column-defaults",
-        "write.metadata.previous-versions-max",
-        "write.parquet.bloom-filter-max-bytes",
-        "write.parquet.dict-size-bytes",
-        "write.parquet.page-row-limit",
-        "write.parquet.page-size-bytes",
-        "write.parquet.row-group-check-max-record-count",
-        "write.parquet.row-group-check-min-record-count",
-        "write.parquet.row-group-limit",
-        "write.parquet.row-group-size-bytes",
-        "write.summary.partition-limit",
-        "write.target-file-size-bytes",
-    }
-)
-"""Properties that clients read as whole numbers, and fail at others, whichever branch they read or write."""
-SWITCHES = frozenset(
-    {
-        "commit.manifest-merge.enabled",
-        "compatibility.snapshot-id-inheritance.enabled",
-        "gc.enabled",
-        "read.parquet.vectorization.enabled",
-        "write.metadata.delete-after-commit.enabled",
-        "write.object-storage.enabled",
-        "write.object-storage.partitioned-paths",
-        "write.spark.accept-any-schema",
-    }
-)
-"""Properties that clients read as true or false."""
 _TRANSFORM = re.compile(r"(?:bucket|truncate)\[0*[1-9]\d{0,8}\]|(?!bucket|truncate)\w+", re.ASCII)
 _RETENTION = ("max-ref-age-ms", "max-snapshot-age-ms", "min-snapshots-to-keep")
 _FOR_BRANCHES = ("max-snapshot-age-ms", "min-snapshots-to-keep")
@@ -114,27 +61,6 @@ def is_whole(metadata: Mapping[str, Any]) -> bool:
 
 def _have(members: set[str], items: Any) -> bool:
     return isinstance(items, list) and all(isinstance(item, dict) and item.keys() >= members for item in items)
-
-
-def check_properties(properties: Mapping[str, str]) -> None:
-    """Refuse properties that Java's clients do not read back, and values at which clients of every branch fail."""
-    for key, value in properties.items():
-        if key in NUMBERS and not _is_number(value):
-            message = f"Property {key} must be a whole number, not {value[:100]!r}"
-            raise Malformed(message)
-        if key in SWITCHES and value.lower() not in ("true", "false"):
-            message = f"Property {key} must be true or false, not {value[:100]!r}"
-            raise Malformed(message)
-        if len(key) > LONGEST_NAME or len(value) > LONGEST_TEXT:
-            message = (
-                f"Property {key[:100]} is too long: {LONGEST_NAME} characters for a name, {LONGEST_TEXT} for a value"
-            )
-            raise Malformed(message)
-
-
-def _is_number(text: str) -> bool:
-    digits = text.removeprefix("-")
-    return digits.isascii() and digits.isdigit() and len(digits) <= MOST_DIGITS and int(digits) <= LARGEST_NUMBER
 
 
 def check_snapshot(snapshot: Mapping[str, Any]) -> None:

@@ -48,6 +48,7 @@ from webapp.catalog.rules.metadata import (
     texts,
     walk_fields,
 )
+from webapp.catalog.rules.table_properties import check_properties
 
 LAST_ADDED = -1
 Sourced = PartitionField | SortField
@@ -463,7 +464,7 @@ def _set_properties(fold: Fold, update: dict[str, Any]) -> None:
     # Before version 1.5 of the specification's text the member was called "updated".
     properties = texts(update, "updates" if "updates" in update else "updated", where="set-properties")
     _refuse_reserved(properties)
-    readable.check_properties(properties)
+    check_properties(properties)
     check_path_properties(properties, location=fold.metadata["location"])
     stored = {key: value for key, value in properties.items() if key not in UNSTORED_PROPERTIES}
     fold.metadata["properties"] = {**fold.metadata["properties"], **stored}

@@ -12,6 +12,7 @@ from django.urls import reverse
 from webapp.builds import queries as builds
 from webapp.builds.models import Build
 from webapp.builds.rules.states import BUILD_UNFINISHED, JOB_ENDS
+from webapp.core import clock
 from webapp.core.numbered import NumberedPage
 from webapp.core.numbers import read_count
 from webapp.git.diff import FileDiff, limit_lines
@@ -116,6 +117,8 @@ class CodePage:
     """How many files the reader has ticked."""
     suggestions: int
     """How many changes that comments suggest the reader can commit from this page."""
+    looked_at: datetime
+    """When the comments were read: one that is edited later is not what the reader has seen."""
     references: Mapping[str, str]
     """Addresses of what comments name."""
     reviewed: ReviewedHead | None
@@ -195,6 +198,7 @@ def read_code(principal: Principal, repository: str, number: int, *, parameters:
         )
     may_edit = head.may_write and head.is_open and loaded.facts.source_exists
     ref = pull.source if loaded.facts.source_exists else pull.head_sha
+    looked_at = clock.now()
     talk = list_file_talk(pull, files, principal, is_base_shown=not is_since)
     contents = {file.path: content_of_file(file) for file in (*changes.files, *everything.files)}
     marks = read_viewed(pull, {file.path: contents[file.path] for file in changes.files}, principal)
@@ -225,6 +229,7 @@ def read_code(principal: Principal, repository: str, number: int, *, parameters:
         next=page.next,
         viewed=sum(mark.is_viewed for mark in marks.values()),
         suggestions=sum(map(_count_suggestions, talk.values())) if head.is_open else 0,
+        looked_at=looked_at,
         references=link_references(
             principal, pull.repository, [text for said in talk.values() for text in texts_of(said.threads)], pull
         ),

@@ -33,7 +33,9 @@ class ShownLoad:
     target: str
     is_chosen: bool
     is_undecided: bool
-    """Whether the target moved after that was chosen."""
+    """Whether either side has other rows than when that was chosen."""
+    has_other_rows: bool
+    """Whether it is the source."""
     conflict: str
     """What became of it on the target since the source began, in words that go on from its name; empty for nothing."""
     conflict_at: datetime | None
@@ -68,6 +70,7 @@ def _show(principal: Principal, loaded: Loaded, dataset: LoadedDataset, post_url
         target=pull.target,
         is_chosen=dataset.is_chosen,
         is_undecided=dataset.is_undecided,
+        has_other_rows=dataset.has_other_rows,
         conflict=explain_writer(find_writer(dataset)) if dataset.has_moved else "",
         conflict_at=now.closed_at if now else None,
         problem=dataset.problem,

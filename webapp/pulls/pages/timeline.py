@@ -405,6 +405,11 @@ def _link_data(pull: PullRequest, path: str) -> Anchor:
     return Anchor(path, f"{url}?{urlencode({'dataset': path}, safe='/')}", dataset=True)
 
 
+def _describe_upload(pull: PullRequest, entry: ConversationEntry, data: dict[str, Any]) -> ConversationEntry:
+    text = f"loaded {', '.join(data['files'])} on {pull.source}, into"
+    return replace(entry, icon="upload", text=text, anchor=_link_data(pull, data["path"]))
+
+
 def _describe_load(pull: PullRequest, entry: ConversationEntry, data: dict[str, Any]) -> ConversationEntry:
     files = ", ".join(data["files"]) or "what was loaded"
     text = (
@@ -533,5 +538,6 @@ def _describe_merged(pull: PullRequest, entry: ConversationEntry, data: dict[str
 _ACTS: dict[str, Callable[[PullRequest, ConversationEntry, dict[str, Any]], ConversationEntry]] = {
     "merged": _describe_merged,
     "judged": _describe_verdict,
+    "loaded": _describe_upload,
     "load_chosen": _describe_load,
 }

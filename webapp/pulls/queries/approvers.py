@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from webapp.accounts.models import User
 from webapp.accounts.permissions import can_repository
 from webapp.accounts.queries import COMMIT_HOST, find_people, principal_for_user
+from webapp.pulls.queries.loads import list_loaders
 from webapp.pulls.rules.approvals import Grounds, Objection
 from webapp.repositories import queries as repositories
 
@@ -23,7 +24,7 @@ def list_ineligible(pull: PullRequest, *, reviewers: Iterable[User], base: str) 
     """Return user name → why an approval by them does not count.
 
     Two people stand behind whatever is merged: who opened the pull request, wrote one of its commits or brought one
-    to its branch is on the one side, and so no approver. Names and addresses in commits are whatever their writer
+    to its branch, or loaded a file that merging loads, is on the one side, and so no approver. Names and addresses in commits are whatever their writer
     says; a forged one can only take an approval away.
     """
     people = {user.pk: user for user in reviewers}
@@ -42,6 +43,10 @@ def list_ineligible(pull: PullRequest, *, reviewers: Iterable[User], base: str) 
     for user, commit in _list_authors(commits):
         if user.pk in people:
             objections.setdefault(user.username, Objection(Grounds.WROTE, commit.short))
+    names = {user.username for user in people.values()}
+    for name, path in list_loaders(pull):
+        if name in names:
+            objections.setdefault(name, Objection(Grounds.LOADED, path))
     return objections
 
 

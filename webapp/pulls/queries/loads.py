@@ -16,6 +16,7 @@ from webapp.datasets.models import Transaction
 from webapp.pulls.rules import states
 from webapp.pulls.rules.approvals import LoadFact
 from webapp.pulls.rules.loads import Writer, explain_writer
+from webapp.pulls.rules.states import PullState
 
 if TYPE_CHECKING:
     from webapp.core.principals import Principal
@@ -49,9 +50,19 @@ class LoadedDataset:
         return self.target_transaction != self.uploads.start
 
     @property
-    def is_undecided(self) -> bool:
+    def has_target_moved(self) -> bool:
         """Whether the target has other rows than when somebody chose to load the files there."""
         return self.is_chosen and self.row.loads_onto != self.target_transaction
+
+    @property
+    def has_other_rows(self) -> bool:
+        """Whether the source has other rows than when somebody chose that: other files than they looked at."""
+        return self.is_chosen and self.row.loads_rows != (self.row.after_id or "")
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether somebody has to choose again."""
+        return self.has_target_moved or self.has_other_rows
 
     @property
     def problem(self) -> str:
@@ -128,14 +139,29 @@ def list_load_facts(pull: PullRequest, rows: Iterable[PullDataset]) -> list[Load
 
 
 def _read_fact(loaded: LoadedDataset) -> LoadFact:
-    moved = explain_writer(find_writer(loaded)) if loaded.is_undecided else ""
+    moved = explain_writer(find_writer(loaded)) if loaded.has_target_moved else ""
     return LoadFact(
         path=loaded.row.path,
         onto=loaded.row.loads_onto or "",
         now=loaded.target_transaction,
         moved=moved,
         problem=loaded.problem,
+        has_other_rows=loaded.has_other_rows,
     )
+
+
+def list_uploaders(row: PullDataset) -> set[str]:
+    """Return who loaded the files that make the rows of a dataset on the source, whether merging loads them or not."""
+    return {upload.by for loaded in list_loaded(row.pull, [row]) for upload in loaded.uploads.uploads}
+
+
+def list_loaders(pull: PullRequest) -> list[tuple[str, str]]:
+    """List who loaded the files that merging loads, or has loaded, each with the path of the dataset."""
+    merge = getattr(pull, "merge", None) if pull.state == PullState.MERGED else None
+    loads = merge.loads if merge else [loaded.load("").as_json() for loaded in list_chosen(pull)]
+    jobs = [file["job"] for load in loads for file in load["files"]]
+    written = Transaction.objects.filter(job_id__in=jobs).order_by("pk") if jobs else Transaction.objects.none()
+    return list(written.values_list("by", "dataset__path"))
 
 
 def find_writer(loaded: LoadedDataset) -> Writer | None:

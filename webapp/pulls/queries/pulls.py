@@ -339,7 +339,7 @@ def _describe_protection(pull: PullRequest, rows: list[PullDataset]) -> approval
         group.name: frozenset(group.user_set.values_list("username", flat=True))
         for group in protection.groups.prefetch_related("user_set")
     }
-    touched = [row.path for row in rows] + [file.path for file in list_changes(pull).files] if protection.paths else []
+    touched = [*(row.path for row in rows), *list_changed_paths(pull)] if protection.paths else []
     paths = {
         rule["pattern"]: _members_of(rule["group"])
         for rule in protection.paths
@@ -363,8 +363,7 @@ def _describe_protection(pull: PullRequest, rows: list[PullDataset]) -> approval
 
 def list_owned(pull: PullRequest, rows: Iterable[PullDataset]) -> list[OwnedChange]:
     """Return what it changes of what somebody owns."""
-    files = [file.path for file in list_changes(pull).files]
-    return list_owned_changes(pull.repository, base=find_base(pull), rows=rows, files=files)
+    return list_owned_changes(pull.repository, base=find_base(pull), rows=rows, files=list_changed_paths(pull))
 
 
 def _members_of(group: str) -> frozenset[str]:
@@ -381,6 +380,11 @@ def list_changes(pull: PullRequest, *, ignore_whitespace: bool = False) -> CodeD
     return repositories.list_changes(
         pull.repository, find_base(pull), pull.head_sha, ignore_whitespace=ignore_whitespace
     )
+
+
+def list_changed_paths(pull: PullRequest) -> list[str]:
+    """List the paths of the files that it changes; of one that it moves, also the path from which it takes it."""
+    return sorted({path for file in list_changes(pull).files for path in (file.path, file.old_path)})
 
 
 def find_base(pull: PullRequest) -> str:

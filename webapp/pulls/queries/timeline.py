@@ -41,4 +41,4 @@ def list_entries(pull: PullRequest, *, visible: Collection[str]) -> list[Timelin
 
 def is_event_visible(event: TimelineEvent, visible: Collection[str]) -> bool:
     """Return whether somebody who sees the datasets with these paths sees an event."""
-    return event.kind not in ("judged", "load_chosen") or event.data["path"] in visible
+    return event.kind not in ("judged", "loaded", "load_chosen") or event.data["path"] in visible

@@ -69,8 +69,9 @@ class Grounds(Enum):
     INACTIVE = "is no longer active"
     MAY_NOT_WRITE = "may no longer write here"
     OPENED = "opened it"
-    PUSHED = "pushed {commit}"
-    WROTE = "wrote {commit}"
+    PUSHED = "pushed {what}"
+    WROTE = "wrote {what}"
+    LOADED = "loaded a file into {what}"
 
 
 @dataclass(frozen=True)
@@ -78,13 +79,13 @@ class Objection:
     """Why the approval of somebody does not count."""
 
     grounds: Grounds
-    commit: str = ""
-    """The one that they pushed or wrote."""
+    what: str = ""
+    """The commit that they pushed or wrote, the dataset that they loaded."""
 
     @property
     def words(self) -> str:
         """The end of a sentence about them."""
-        return self.grounds.value.format(commit=self.commit)
+        return self.grounds.value.format(what=self.what)
 
 
 @dataclass(frozen=True)
@@ -122,6 +123,8 @@ class LoadFact:
     """What became of it since, in words."""
     problem: str
     """Why its files cannot be loaded; empty where they can."""
+    has_other_rows: bool = False
+    """Whether the source has other rows of it than when that was chosen."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +187,7 @@ class MergeFacts:
     dataset_verdicts: Sequence[DatasetVerdictFact] = ()
     """The oldest first."""
     ineligible: Mapping[str, Objection] = field(default_factory=dict)
-    """Reviewer → why their approval does not count: they opened it, wrote or pushed some of it, or lost the right."""
+    """Reviewer → why their approval does not count: they opened it, brought some of it, or lost the right."""
 
 
 @dataclass(frozen=True)
@@ -339,6 +342,11 @@ def _list_load_blockers(facts: MergeFacts) -> list[Blocker]:
         elif load.now != load.onto:
             message = f"{load.path} on {facts.target} {load.moved} after it was chosen to load the branch's file there."
             blockers.append(Blocker("load_conflict", f"{message} Load it on top of that, or leave it."))
+        elif load.has_other_rows:
+            message = f"{load.path} has other rows on {facts.source} than when it was chosen to load its files on {facts.target}."
+            blockers.append(
+                Blocker("load_outdated", f"{message} Look at what it is now and choose again, or leave it.")
+            )
     return blockers
 
 

@@ -183,5 +183,6 @@ EVENT_CHOICES = [
     ("rebuilt", "rebuilt the target branch"),
     ("reverted", "opened a pull request that reverts it"),
     ("judged", "gave a verdict on a dataset"),
+    ("loaded", "loaded a file on the branch"),
     ("load_chosen", "chose what is loaded when merging"),
 ]

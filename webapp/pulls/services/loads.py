@@ -51,7 +51,8 @@ def choose_load(
         raise Conflict(f"{row.path} cannot be loaded when merging: it {loaded.problem}", code="load_impossible")
     onto = loaded.target_transaction if load else None
     with transaction.atomic():
-        PullDataset.objects.filter(pk=row.pk).update(loads_onto=onto)
+        rows = row.after_id or "" if load else ""
+        PullDataset.objects.filter(pk=row.pk).update(loads_onto=onto, loads_rows=rows)
         names = [file.name for file in loaded.uploads.repeat.files]
         record_event(
             pull=pull, kind="load_chosen", actor=by.username, data={"path": row.path, "load": load, "files": names}

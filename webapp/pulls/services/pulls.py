@@ -135,6 +135,12 @@ def record_build(*, pull: PullRequest, build: Build) -> None:
     )
 
 
+def record_upload(*, pull: PullRequest, build: Build) -> None:
+    """Note a file that was loaded on the source branch."""
+    files = list(build.jobs.order_by("number").values_list("file", flat=True))
+    record_event(pull=pull, kind="loaded", actor=build.by.username, data={"path": build.targets[0], "files": files})
+
+
 def _check_title(title: str) -> str:
     title = title.strip()
     if not title:

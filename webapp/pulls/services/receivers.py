@@ -6,8 +6,9 @@ from typing import Any
 
 from django.db.models import Q
 
-from webapp.builds.models import Build
+from webapp.builds.models import RUN, UPLOAD, Build
 from webapp.builds.queries import describe_published
+from webapp.builds.rules.states import BuildState
 from webapp.core.prepared import Prepared
 from webapp.datasets.models import Transaction
 from webapp.pulls.models import PullRequest, SpecRecord, TimelineEvent
@@ -92,7 +93,15 @@ def follow_build(*, build: Build, **_: Any) -> None:
     """Note a build that ended on the pull requests of its branch, and close the merge that it belongs to."""
     merging.note_build_finished(build=build)
     queueing.note_build_finished(build=build)
-    if build.kind != "run" or build.repository is None:
+    if build.repository is None:
+        return
+    pulls_from_it = PullRequest.objects.filter(
+        repository=build.repository_id, source=build.branch, state=PullState.OPEN
+    )
+    if build.kind == UPLOAD and build.state == BuildState.COMPLETED:
+        for pull in pulls_from_it:
+            pulls.record_upload(pull=pull, build=build)
+    if build.kind != RUN:
         return
     facts = {
         "id": build.pk,
@@ -102,7 +111,7 @@ def follow_build(*, build: Build, **_: Any) -> None:
         "reason": build.reason,
     }
     announce_event(repository=build.repository, event=webhooks.BUILD, payload={"build": facts})
-    for pull in PullRequest.objects.filter(repository=build.repository_id, source=build.branch, state=PullState.OPEN):
+    for pull in pulls_from_it:
         pulls.record_build(pull=pull, build=build)
         pulls.ring_refresh(pull_id=pull.pk)
 

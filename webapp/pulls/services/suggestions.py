@@ -24,6 +24,7 @@ from webapp.repositories import services as repository_services
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from webapp.core.principals import Principal
     from webapp.git.values import CommitInfo
@@ -38,6 +39,7 @@ def commit_suggestions(
     by: Principal,
     message: str = "",
     expected_head: str | None = None,
+    looked_at: datetime | None = None,
 ) -> CommitInfo:
     """Commit what comments suggest to the source branch, in one commit or not at all, and resolve their threads.
 
@@ -50,11 +52,13 @@ def commit_suggestions(
         by: who commits; a writer of the repository.
         message: of the commit; one is written where it is empty.
         expected_head: the head that was looked at.
+        looked_at: when the comments were looked at.
 
     Raises:
         InvalidInput: no comments or too many, one that suggests nothing, or two of the same line.
         NotFound: the pull request has no such comment.
-        Conflict: it is not open, its head is not the expected one, or lines have changed since the comment.
+        Conflict: it is not open, its head is not the expected one, lines have changed since the comment, or a comment
+            since it was looked at.
 
     """
     check_repository(by, pull.repository.name, "write")
@@ -66,6 +70,8 @@ def commit_suggestions(
         raise Conflict(f"The pull request is {pull.state}; its branch stays as it is.", code="not_open")
     queries.check_head(pull, expected_head)
     chosen = [get_comment(pull, number) for number in dict.fromkeys(comments)]
+    for comment in chosen:
+        _check_as_seen(comment, looked_at)
     changes = _collect_changes(pull, chosen)
     commit = repository_services.commit_files(
         repository=pull.repository,
@@ -78,6 +84,13 @@ def commit_suggestions(
     _resolve(pull, chosen, by=by)
     refresh_pull(pull=pull)
     return commit
+
+
+def _check_as_seen(comment: Comment, looked_at: datetime | None) -> None:
+    """Refuse what nobody has read: its author may have changed it between the look and the click."""
+    if looked_at and comment.edited_at and comment.edited_at > looked_at:
+        message = f"{comment.author.username} changed comment {comment.pk} after you looked at it. Look again."
+        raise Conflict(message, code="suggestion_changed")
 
 
 def _collect_changes(pull: PullRequest, comments: Sequence[Comment]) -> list[Change]:

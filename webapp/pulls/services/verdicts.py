@@ -11,6 +11,7 @@ from webapp.core import clock
 from webapp.core.errors import Conflict, InvalidInput, PermissionDenied
 from webapp.pulls import signals
 from webapp.pulls.models import DatasetVerdict, PullRequest, Viewed
+from webapp.pulls.queries.loads import list_uploaders
 from webapp.pulls.queries.remarks import content_of_dataset
 from webapp.pulls.rules import states
 from webapp.pulls.rules.states import PullState
@@ -29,7 +30,7 @@ def judge_dataset(
     `viewed` takes a verdict back, `none` the tick as viewed, too.
 
     Raises:
-        PermissionDenied: accepting a dataset of one's own pull request.
+        PermissionDenied: accepting a dataset of one's own pull request, or one into which one loaded a file oneself.
         Conflict: the pull request is not open, or the dataset has other rows than those that were expected.
         InvalidInput: an unknown verdict, a rejection without a reason, or one of a dataset that has no rows.
 
@@ -72,6 +73,8 @@ def _check_verdict(row: PullDataset, verdict: str, reason: str, by: Principal) -
         raise InvalidInput(message, errors={"verdict": [message]})
     if verdict == states.ACCEPTED and by.user_id == row.pull.author_id:
         raise PermissionDenied("Nobody accepts the data of their own pull request.", code="own_pull")
+    if verdict == states.ACCEPTED and by.username in list_uploaders(row):
+        raise PermissionDenied(f"Nobody accepts data that they loaded themselves: {row.path}.", code="own_upload")
 
 
 def _mark(row: PullDataset, by: Principal, *, is_viewed: bool) -> None:

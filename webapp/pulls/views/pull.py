@@ -30,6 +30,7 @@ from webapp.pulls.forms import (
     NewPullForm,
     RemarkForm,
     ReviewForm,
+    SuggestionsForm,
     UpdateForm,
     VerdictForm,
 )
@@ -293,13 +294,9 @@ def discard_review(_request: HttpRequest, pull: PullRequest, by: Principal) -> s
 def commit_suggestions(request: HttpRequest, pull: PullRequest, by: Principal) -> str:
     """Commit the suggestion whose button was pressed, or all that are chosen."""
     texts = request.POST.getlist("only") or request.POST.getlist("comments")
-    commit = services.commit_suggestions(
-        pull=pull,
-        comments=[number for text in texts if (number := read_count(text)) is not None],
-        message=request.POST.get("message", ""),
-        by=by,
-        expected_head=_read(UpdateForm(request.POST))["expected_head"],
-    )
+    numbers = [number for text in texts if (number := read_count(text)) is not None]
+    fields = _read(SuggestionsForm(request.POST))
+    commit = services.commit_suggestions(pull=pull, comments=numbers, by=by, **fields)
     return f"Committed as {commit.sha[:7]}."
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from django.db import transaction
 
-from webapp.core.errors import AppError, Conflict
+from webapp.core.errors import AppError, Conflict, PermissionDenied
 from webapp.git.errors import HeadMoved, RefLocked
 from webapp.repositories import permissions
 from webapp.repositories.errors import git_refusals
@@ -92,6 +92,9 @@ def make_branch(
 ) -> None:
     """Make a branch at a commit, under the verb and object that the audit log has for the act: the repository by default."""
     check_branch_name_is_free(repository=repository, name=name)
+    if not permissions.can_move_branch(by, repository, name):
+        message = f"{name} is protected before it is there: a maintainer makes it, or removes its protection first."
+        raise PermissionDenied(message, code="branch_protected")
     move = intend_move(
         repository=repository,
         ref=f"{HEADS}{name}",
