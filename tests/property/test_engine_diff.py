@@ -173,6 +173,13 @@ def test_any_two_snapshots_match_the_oracle(history: Any) -> None:
         check_history(Path(path), kinds, keys, steps)
 
 
+@pytest.mark.parametrize("then", [(), ("append",)])
+def test_rows_that_two_vectors_of_one_file_name_are_counted_once(folder: Path, then: tuple[str, ...]) -> None:
+    nothing = {"k0": None, "v0": None}
+    steps = [("append", [nothing] * 3), ("vectors", [nothing]), ("vectors", []), *((step, []) for step in then)]
+    check_history(folder, {"k0": "binary", "v0": "long"}, ("k0",), steps)
+
+
 def check_history(root: Path, kinds: dict[str, str], keys: tuple[str, ...], steps: list[Any]) -> None:
     schema = Schema(*(field(index + 1, name, kind) for index, (name, kind) in enumerate(kinds.items())))
     table = tables.make_table(root, schema)

@@ -352,7 +352,7 @@ class Scanner:
         if plain:
             self._load_position_files(table, plain, names)
 
-    def _load_vectors(self, table: str, entries: Iterable[LiveEntry], names: Mapping[str, str]) -> None:
+    def _load_vectors(self, table: str, entries: Collection[LiveEntry], names: Mapping[str, str]) -> None:
         contents: dict[str, bytes] = {}
         vectors = []
         for entry in entries:
@@ -366,7 +366,11 @@ class Scanner:
         if not vectors:
             return
         self.connection.register("scan_vectors", pa.concat_tables(vectors))
-        self.connection.execute(f"INSERT INTO {table} SELECT file, pos FROM scan_vectors")
+        # A file has one vector; where a writer left two of them, positions are counted once all the same.
+        is_doubled = len({entry.referenced for entry in entries}) < len(vectors)
+        self.connection.execute(
+            f"INSERT INTO {table} SELECT {'DISTINCT' if is_doubled else ''} file, pos FROM scan_vectors"
+        )
         self.connection.unregister("scan_vectors")
 
     def _load_position_files(self, table: str, entries: Iterable[LiveEntry], names: Mapping[str, str]) -> None:
