@@ -62,18 +62,31 @@ def list_changes(
     )
 
 
+@lru_cache(maxsize=64)
+def list_changed_paths(repository: Path, base: str | None, head: str) -> frozenset[str]:
+    """List the paths at which two commits differ, however many: of a file that moved both. No file is read."""
+    diff = _diff_trees(Objects(repository), base, head, context=0)
+    changes = [changed_file_of_delta(delta) for delta in diff.deltas]
+    return frozenset(path for file in changes for path in (file.path, file.old_path))
+
+
 def _diff(objects: Objects, base: str | None, head: str, *, context: int, ignore_whitespace: bool) -> pygit2.Diff:
     options = DiffOption.IGNORE_WHITESPACE if ignore_whitespace else DiffOption.NORMAL
-    tree = objects.find_commit(head).tree
-    if base is None:
-        diff = tree.diff_to_tree(swap=True, flags=options, context_lines=context)
-    else:
-        diff = objects.find_commit(base).tree.diff_to_tree(tree, flags=options, context_lines=context)
+    diff = _diff_trees(objects, base, head, context=context, options=options)
     # A file that was renamed is two until the files are read.
     _check(objects, diff, most=2 * MAX_DIFF_FILES)
     diff.find_similar(flags=DiffFind.FIND_RENAMES)
     _check(objects, diff, most=MAX_DIFF_FILES)
     return diff
+
+
+def _diff_trees(
+    objects: Objects, base: str | None, head: str, *, context: int, options: DiffOption = DiffOption.NORMAL
+) -> pygit2.Diff:
+    tree = objects.find_commit(head).tree
+    if base is None:
+        return tree.diff_to_tree(swap=True, flags=options, context_lines=context)
+    return objects.find_commit(base).tree.diff_to_tree(tree, flags=options, context_lines=context)
 
 
 def _check(objects: Objects, diff: pygit2.Diff, *, most: int) -> None:

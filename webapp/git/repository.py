@@ -531,6 +531,10 @@ class GitRepository:
 
     # Differences
 
+    def list_changed_paths(self, base: str | None, head: str) -> frozenset[str]:
+        """Return the paths at which two commits differ: of a file that moved both."""
+        return compare.list_changed_paths(self.path, base, head)
+
     def list_changes(
         self,
         base: str | None,

@@ -8,7 +8,7 @@ import pytest
 from django.contrib.auth.models import Group
 
 from tests.factories import repositories as make
-from tests.factories.clients import a_client, read_page
+from tests.factories.clients import a_client, a_rest_client, read_page
 from webapp.accounts.models import User
 from webapp.accounts.queries import principal_for_user
 from webapp.git.values import Change
@@ -140,3 +140,19 @@ def test_a_file_that_moves_away_is_still_its_owners_and_still_under_its_paths(
     assert list_missing(pull) == ["None of the owners of other/* (other/rules.txt) has approved: olek."]
     blockers = queries.list_blockers(pull)
     assert "Nobody of those responsible for other/* has approved." in [blocker.message for blocker in blockers]
+
+
+def test_more_files_than_are_compared_have_owners_and_a_page(
+    repository: Repository, ines: Principal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("webapp.git.compare.MAX_DIFF_FILES", 2)
+    set_protection(repository=repository, branch="master", owners=True, by=ines)
+    make.a_commit(repository, {f"other/{number}.txt": "1\n" for number in range(5)}, branch="feature", by=ines)
+    pull = open_it(repository, ines)
+    assert list_asked(pull) == ["mira", "olek"]
+    assert len(list_missing(pull)) == 2
+    client = a_client(ines)
+    assert "None of the owners of other/*" in read_page(client, "/r/shop/pulls/1")
+    assert client.get("/r/shop/pulls/1/code").status_code == 413
+    answer = a_rest_client(ines).post("/api/v1/repositories/shop/pulls/1/close")
+    assert (answer.status_code, answer.json()["state"]) == (200, "closed")

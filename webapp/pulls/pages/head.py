@@ -11,6 +11,7 @@ from webapp.accounts.permissions import can_repository
 from webapp.builds import queries as builds
 from webapp.builds.models import Build
 from webapp.comparisons.rules.states import BREAKING, CHANGED, NOT_COMPARED
+from webapp.core.errors import TooLarge
 from webapp.core.words import counted
 from webapp.pulls.pages import counts
 from webapp.pulls.pages.lines import word_build
@@ -251,11 +252,19 @@ def _explain_approval(principal: Principal, pull: PullRequest) -> str:
     return f"Yours would not count: you {objection.words}." if objection else ""
 
 
+def _count_files(pull: PullRequest) -> int | None:
+    """Count the files that it changes; None where these are more than are compared."""
+    try:
+        return len(queries.list_changes(pull).files)
+    except TooLarge:
+        return None
+
+
 def _list_tabs(loaded: Loaded, diff: counts.DiffSum, commits: int) -> list[Tab]:
     pull, url = loaded.pull, loaded.url
     talk = pull.comments.filter(deleted_at=None).count() + pull.reviews.count()
     builds = Build.objects.filter(repository=pull.repository, branch=pull.source, kind="run").count()
-    files = len(queries.list_changes(pull).files)
+    files = _count_files(pull)
     is_counted = bool(loaded.rows) or loaded.is_complete  # none is known of is not none
     return [
         Tab("Conversation", url, "comment", talk, "g o"),

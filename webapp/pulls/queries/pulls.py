@@ -383,8 +383,8 @@ def list_changes(pull: PullRequest, *, ignore_whitespace: bool = False) -> CodeD
 
 
 def list_changed_paths(pull: PullRequest) -> list[str]:
-    """List the paths of the files that it changes; of one that it moves, also the path from which it takes it."""
-    return sorted({path for file in list_changes(pull).files for path in (file.path, file.old_path)})
+    """List the paths of the files that it changes, however many; of one that it moves, also whence it takes it."""
+    return sorted(repositories.list_changed_paths(pull.repository, find_base(pull), pull.head_sha))
 
 
 def find_base(pull: PullRequest) -> str:

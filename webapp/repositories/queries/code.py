@@ -139,6 +139,14 @@ def list_changes(repository: Repository, base: str, head: str, *, ignore_whitesp
         return git.list_changes(older, newer, ignore_whitespace=ignore_whitespace)
 
 
+def list_changed_paths(repository: Repository, base: str, head: str) -> frozenset[str]:
+    """Return the paths that a head changed since it left the base (three dots): of a file that moved both."""
+    with git_refusals():
+        git = repository.git
+        newer = git.resolve(head)
+        return git.list_changed_paths(git.merge_base(git.resolve(base), newer), newer)
+
+
 def list_changes_between(
     repository: Repository,
     older: str,
