@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.factories.builds import HEAD, Stack, make_transform, wait_until
 from tests.factories.disks import filled, small_disk
+from webapp.builds.runner import manifests
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
 BIG = "a,b\n" + "".join(f"{number},{number * 7919 % 100_003}\n" for number in range(400_000))
@@ -71,3 +73,16 @@ def test_no_room_for_a_tables_metadata(stack: Stack, tmp_path: Path) -> None:
         shutil.copytree(folder, kept, dirs_exist_ok=True)
     shutil.copytree(kept, metadata, dirs_exist_ok=True)
     assert stack.rows("/shop/full_meta_out") == before
+
+
+def test_no_room_for_what_a_job_answers(home: Path, settings: Any) -> None:
+    place = manifests.Place(home / "gone")
+    answer = manifests.read_result(place=place, code=1)
+    assert answer.error is not None
+    assert answer.error.code == "no_result"
+    settings.TRIBUTARY_RESERVE_BYTES = 2**62
+    with small_disk(home, size="4m"), filled(home):
+        answer = manifests.read_result(place=place, code=1)
+    assert answer.error is not None
+    assert answer.error.code == "storage_full"
+    assert "could not write. The disk of the installation" in answer.error.message

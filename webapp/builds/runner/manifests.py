@@ -27,10 +27,11 @@ from jobs.protocol import (
     read_answer,
 )
 from webapp.builds.runner import paths
-from webapp.core.errors import InvalidInput
+from webapp.core.errors import InvalidInput, StorageFull, find_refusal
 from webapp.dispatch.processes import Sandbox
 from webapp.runtime.fork_server import LOST, SETUP_FAILED
 from webapp.runtime.hosts import find_hosts
+from webapp.runtime.room import check_room
 
 if TYPE_CHECKING:
     from webapp.builds.models import Job
@@ -194,7 +195,7 @@ def read_result(*, place: Place, code: int) -> JobResult:
     try:
         result = read_answer(JobResult, place.result)
     except ProtocolError as problem:
-        return JobResult(status="failed", error=JobError(message=_explain_exit(code, problem), code="no_result"))
+        return JobResult(status="failed", error=_explain_silence(code, problem))
     if result.status == "ok" and code != 0:
         message = f"The process reported success but ended with exit code {code}."
         return JobResult(status="failed", error=JobError(message=message, code="exit_code"))
@@ -226,6 +227,14 @@ def read_progress(*, place: Place) -> dict[str, Any]:
         return asdict(read_answer(Progress, place.progress))
     except ProtocolError:
         return {}
+
+
+def _explain_silence(code: int, problem: ProtocolError) -> JobError:
+    """Say why there is no answer; on a full disk nothing can be answered."""
+    full = find_refusal(check_room)
+    if full:
+        return JobError(message=f"The job's process could not write. {full}", code=StorageFull.default_code)
+    return JobError(message=_explain_exit(code, problem), code="no_result")
 
 
 def _explain_exit(code: int, problem: ProtocolError) -> str:
