@@ -171,6 +171,27 @@ def test_a_cut_data_file_is_named(dataset: Dataset) -> None:
     assert (code, cut.name in about) == ("file_damaged", True)
 
 
+@pytest.mark.damage("count_differs")
+def test_a_snapshot_that_states_other_rows_than_it_has_is_named(dataset: Dataset, user: User) -> None:
+    client = make.a_client(user)
+    shown = client.load(dataset.table).metadata
+    head = next(item for item in shown["snapshots"] if item["snapshot-id"] == shown["current-snapshot-id"])
+    claim = {
+        **head,
+        "snapshot-id": 77,
+        "parent-snapshot-id": head["snapshot-id"],
+        "sequence-number": shown["last-sequence-number"] + 1,
+        "summary": {"operation": "append", "total-records": "999999"},
+    }
+    updates = [
+        {"action": "add-snapshot", "snapshot": claim},
+        {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": 77},
+    ]
+    assert client.commit(dataset.table, *updates).status == 200
+    [(code, about)] = find()
+    assert (code, about) == ("count_differs", "shop.orders snapshot 77")
+
+
 @pytest.mark.damage("metadata_damaged")
 def test_damaged_metadata_is_named_with_the_way_back(dataset: Dataset) -> None:
     row = Table.objects.get(name="orders")

@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING
 from webapp.catalog.models import Table, View
 from webapp.catalog.rules.errors import DamagedTable, Malformed, Unsupported
 from webapp.catalog.rules.protection import find_lost
+from webapp.catalog.rules.table_properties import LARGEST_NUMBER
 from webapp.catalog.storage import metadata_files
 from webapp.catalog.storage.metadata_files import store_of
 from webapp.core.errors import AppError
 from webapp.core.fsck import Finding, Note, look_apart
+from webapp.core.numbers import read_count
 from webapp.runtime import fork_server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from webapp.catalog.rules.iceberg import Metadata
 
@@ -30,6 +32,11 @@ MOST_FINDINGS = 100
 BRING_BACK = (
     "Bring the file back from a backup, or register an earlier metadata file of the table with `overwrite`: "
     "POST /iceberg/v1/namespaces/…/register."
+)
+
+COUNT_ANEW = (
+    "Roll the branch back to the snapshot before it, or write its rows as a new table (createOrReplace): what is only added "
+    "to it goes on from the count that it states."
 )
 
 
@@ -85,10 +92,12 @@ class _TableWalk:
     def _read_manifests(self, metadata: Metadata, named: dict[str, int | None]) -> Iterator[Finding]:
         """Fill in every file that snapshots name, with its size where the manifest says it."""
         # Late: PyIceberg takes a second to import, which no other command should pay for.
+        from pyiceberg.manifest import DataFileContent
+
         from webapp.catalog.storage.manifests import read_entries, read_manifest_list
         from webapp.catalog.storage.reader import TableReader
 
-        manifests = {}
+        manifests, lists, rows = {}, {}, {}
         with TableReader(metadata["location"], seconds=MOST_SECONDS) as reader:
             for snapshot in metadata["snapshots"]:
                 path = snapshot.get("manifest-list")
@@ -102,6 +111,7 @@ class _TableWalk:
                     continue
                 named[path] = None
                 manifests.update({manifest.manifest_path: manifest for manifest in listed})
+                lists[snapshot["snapshot-id"]] = [manifest.manifest_path for manifest in listed]
             for path, manifest in manifests.items():
                 try:
                     entries = list(read_entries(manifest, reader, table=metadata["location"]))
@@ -109,7 +119,31 @@ class _TableWalk:
                     yield self._finding("manifest_damaged", path, error.detail, BRING_BACK)
                     continue
                 named[path] = None
-                named.update({entry.data_file.file_path: entry.data_file.file_size_in_bytes for entry in entries})
+                files = [entry.data_file for entry in entries]
+                named.update({file.file_path: file.file_size_in_bytes for file in files})
+                rows[path] = sum(file.record_count for file in files if file.content is DataFileContent.DATA)
+        yield from self._compare_counts(metadata, lists, rows)
+
+    def _compare_counts(
+        self, metadata: Metadata, lists: Mapping[int, Sequence[str]], rows: Mapping[str, int]
+    ) -> Iterator[Finding]:
+        """Find snapshots whose summary, which pages show, states other rows than their manifests list.
+
+        Args:
+            metadata: the table's.
+            lists: the manifests of each snapshot.
+            rows: how many rows the data files of each manifest have; those that cannot be read are not there.
+
+        """
+        for snapshot in metadata["snapshots"]:
+            manifests = lists.get(snapshot["snapshot-id"], ())
+            stated = read_count((snapshot.get("summary") or {}).get("total-records", ""), most=LARGEST_NUMBER)
+            if stated is None or not manifests or any(path not in rows for path in manifests):
+                continue
+            listed = sum(rows[path] for path in manifests)
+            if stated != listed:
+                problem = f"Its writer states {stated} rows in its data files; its manifests list {listed}."
+                yield self._finding("count_differs", f"snapshot {snapshot['snapshot-id']}", problem, COUNT_ANEW)
 
     def _compare(self, named: Mapping[str, int | None], listed: Mapping[str, int]) -> Iterator[Finding]:
         from webapp.catalog.storage.references import spellings
