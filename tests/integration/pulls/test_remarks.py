@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
@@ -196,6 +199,33 @@ def test_a_remark_on_a_row_is_outdated_when_the_row_is_another_and_not_when_othe
     assert look() == [True]
     compare_amounts(row, tmp_path / "fourth", {5: 1, 6: 4})
     assert look() == [True], "it has no changed row any more"
+
+
+def test_rows_that_take_the_place_of_others_are_those_of_the_page(
+    reader: Client, pull: PullRequest, home: Path, tmp_path: Path, fork_server: Any
+) -> None:
+    fork_server.serve(home)
+    row = PullDataset.objects.create(pull=pull, path="/shop/orders", change="modified")
+    compare_amounts(row, tmp_path / "first", {5: 2, 6: 3})
+    say(reader, dataset="/shop/orders", column="amount", **{"key.id": "5"})
+
+    def read(query: str, **headers: str) -> tuple[list[str], int]:
+        with CaptureQueriesContext(connection) as asked:
+            text = reader.get(f"{PAGE}/data?dataset=/shop/orders{query}", headers=headers).text
+        lines = [line.strip() for line in text.partition('<div id="row-diff"')[2].splitlines()]
+        return [re.sub(r'(name="csrf\w+" value=")\w+', r"\1", line) for line in lines if line], len(asked)
+
+    in_place = {"HX-Request": "true", "HX-Target": "row-diff"}
+    for query in ("", "&change=updated", "&lines=two", "&q=nothing+fits"):
+        whole, of_page = read(query)
+        part, of_part = read(query, **in_place)
+        assert part
+        assert whole[: len(part)] == part, query
+        assert of_part < of_page / 2
+    assert "comment-" in " ".join(read("", **in_place)[0])
+    assert read("&show=statistics", **in_place)[0] == [], "other views have no rows"
+    history = {"HX-Request": "true", "HX-History-Restore-Request": "true", "HX-Target": "row-diff"}
+    assert "<body" in reader.get(f"{PAGE}/data?dataset=/shop/orders", headers=history).text
 
 
 def test_remarks_on_columns_stand_below_them_until_the_schema_is_another(

@@ -26,6 +26,7 @@ from webapp.pulls.pages.three_ways import ThreeWaysView, read_three_ways_view
 from webapp.pulls.queries import named
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.looked import find_last_review
+from webapp.pulls.queries.pending import list_pending
 from webapp.pulls.queries.remarks import (
     ColumnTalk,
     RowTalk,
@@ -233,6 +234,38 @@ class DataPage:
 
 
 @dataclass(frozen=True)
+class RowsPart:
+    """The rows of one dataset, and what was said of them."""
+
+    path: str
+    compared: str
+    rows: RowsView
+    talk: RowTalk
+
+
+@dataclass(frozen=True)
+class CommentedPull:
+    """What a form for comments says of its pull request."""
+
+    repository: str
+    number: int
+    source: str
+    is_open: bool
+    pending: int
+    """How many comments of the reader's own review are not submitted."""
+
+
+@dataclass(frozen=True)
+class RowsPage:
+    """Context of rows that take the place of others: a filter, a page or other columns of them."""
+
+    head: CommentedPull
+    view: RowsPart
+    references: Mapping[str, str]
+    """Addresses of what comments name."""
+
+
+@dataclass(frozen=True)
 class SchemaDiffPart:
     """The schema diff of one dataset."""
 
@@ -332,6 +365,31 @@ def read_data(principal: Principal, repository: str, number: int, *, parameters:
         ),
         pull_url=loaded.url,
         build_url=reverse("pull-build", args=[repository, number]),
+    )
+
+
+def read_data_rows(
+    principal: Principal, repository: str, number: int, *, parameters: Mapping[str, Any]
+) -> RowsPage | None:
+    """Return what takes the place of the rows that the Data tab shows; None where it shows no rows."""
+    loaded = load(principal, repository, number)
+    row, pull = _choose(loaded, str(parameters.get("dataset", ""))), loaded.pull
+    shown = _find_shown(loaded, row, parameters) if row else None
+    if row is None or shown is None or shown.folder is None or _choose_view(parameters) != "rows":
+        return None
+    rows = read_rows(
+        shown.folder,
+        named.see_shown(principal, row, shown),
+        parameters=parameters,
+        place=_place_rows(loaded, row, shown),
+    )
+    talk = _place_talk(row, rows, principal)
+    return RowsPage(
+        head=CommentedPull(
+            repository, number, pull.source, pull.state == PullState.OPEN, list_pending(principal, pull).count()
+        ),
+        view=RowsPart(row.path, shown.name, rows, talk),
+        references=link_references(principal, pull.repository, texts_of(talk.threads), pull),
     )
 
 
@@ -522,14 +580,12 @@ def _view_dataset(
     loaded: Loaded, row: PullDataset, parameters: Mapping[str, Any], principal: Principal, viewing: Viewing
 ) -> PullDatasetPart:
     pull = loaded.pull
-    shown = named.find_shown(row, str(parameters.get("compared", "")) or _find_first(loaded, row))
+    shown = _find_shown(loaded, row, parameters)
     comparison, folder = shown.comparison, shown.folder
     sight = named.see_shown(principal, row, shown)
-    show = str(parameters.get("show", ""))
-    show = show if show in ("statistics", "time", "both") else "rows"
+    show = _choose_view(parameters)
     state = comparison.state if comparison else NOT_COMPARED
-    query = {"compared": shown.name} if shown.name != _find_first(loaded, row) else {}
-    place = _place_rows(loaded, row, shown, query)
+    place = _place_rows(loaded, row, shown)
     url = _data_url(loaded, row, shown.name)
     before_branch, after_branch = _name_branches(pull, shown.name)
     rows = read_rows(folder, sight, parameters=parameters, place=place) if folder and show == "rows" else None
@@ -595,9 +651,23 @@ def _view_dataset(
         is_as_reviewed=bool(seen) and (seen == row.after_id or named.find_shown(row, states.SINCE_REVIEW).is_equal),
         has_code_effect=named.find_shown(row, states.CODE_EFFECT).comparison is not None,
         build_scope=states.AFFECTED if row.change == states.AFFECTED else states.MODIFIED,
-        talk=place_row_talk(row, {line.n: line.key for line in rows.table.rows} if rows else {}, principal),
+        talk=_place_talk(row, rows, principal),
         moved_url=_moved_url(loaded, row, shown),
     )
+
+
+def _find_shown(loaded: Loaded, row: PullDataset, parameters: Mapping[str, Any]) -> named.Shown:
+    return named.find_shown(row, str(parameters.get("compared", "")) or _find_first(loaded, row))
+
+
+def _choose_view(parameters: Mapping[str, Any]) -> str:
+    """Return which view of a comparison is asked for."""
+    show = str(parameters.get("show", ""))
+    return show if show in ("statistics", "time", "both") else "rows"
+
+
+def _place_talk(row: PullDataset, rows: RowsView | None, principal: Principal) -> RowTalk:
+    return place_row_talk(row, {line.n: line.key for line in rows.table.rows} if rows else {}, principal)
 
 
 def _read_trend(
@@ -670,9 +740,10 @@ def _read_verdicts(loaded: Loaded, row: PullDataset, principal: Principal) -> Ve
     )
 
 
-def _place_rows(loaded: Loaded, row: PullDataset, shown: named.Shown, query: Mapping[str, str]) -> DiffPlace:
-    """Return where the rows of a comparison are shown, by what its address has beside the dataset."""
+def _place_rows(loaded: Loaded, row: PullDataset, shown: named.Shown) -> DiffPlace:
+    """Return where the rows of a comparison are shown; the one that is shown first needs no name there."""
     pull = loaded.pull
+    query = {"compared": shown.name} if shown.name != _find_first(loaded, row) else {}
     return DiffPlace(
         url=f"{loaded.url}/data",
         keeps={"dataset": row.path, **query},

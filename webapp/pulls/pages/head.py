@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from django.urls import reverse
@@ -145,9 +146,21 @@ class Loaded:
     """Its datasets that the reader may see."""
     unseen: UnseenData
     """Those that the reader may not see."""
-    facts: approvals.MergeFacts
-    blockers: list[approvals.Blocker]
-    build: Build | None
+
+    @cached_property
+    def facts(self) -> approvals.MergeFacts:
+        """All that decides its merge; asked for where a page says something of that."""
+        return queries.collect_facts(self.pull)
+
+    @cached_property
+    def blockers(self) -> list[approvals.Blocker]:
+        """Why it may not be merged now."""
+        return approvals.list_blockers(self.facts)
+
+    @cached_property
+    def build(self) -> Build | None:
+        """The newest of its branch."""
+        return queries.find_latest_build(self.pull)
 
     @property
     def url(self) -> str:
@@ -183,14 +196,10 @@ def load_all_of(principal: Principal, pull: PullRequest) -> Loaded:
     """Load what pages show of a pull request that has been looked up."""
     rows = list(queries.list_dataset_rows(principal, pull).order_by("change", "path"))
     order = {states.MODIFIED: 0, states.ADDED: 0, states.REMOVED: 0, states.AFFECTED: 1}
-    facts = queries.collect_facts(pull)
     return Loaded(
         pull=pull,
         rows=sorted(rows, key=lambda row: (order.get(row.change, 2), row.path)),
         unseen=count_unseen(pull, seen=rows),
-        facts=facts,
-        blockers=approvals.list_blockers(facts),
-        build=queries.find_latest_build(pull),
     )
 
 
