@@ -256,7 +256,7 @@ class CommentedPull:
 
 
 @dataclass(frozen=True)
-class RowsPage:
+class RowsInPlace:
     """Context of rows that take the place of others: a filter, a page or other columns of them."""
 
     head: CommentedPull
@@ -370,7 +370,7 @@ def read_data(principal: Principal, repository: str, number: int, *, parameters:
 
 def read_data_rows(
     principal: Principal, repository: str, number: int, *, parameters: Mapping[str, Any]
-) -> RowsPage | None:
+) -> RowsInPlace | None:
     """Return what takes the place of the rows that the Data tab shows; None where it shows no rows."""
     loaded = load(principal, repository, number)
     row, pull = _choose(loaded, str(parameters.get("dataset", ""))), loaded.pull
@@ -384,7 +384,7 @@ def read_data_rows(
         place=_place_rows(loaded, row, shown),
     )
     talk = _place_talk(row, rows, principal)
-    return RowsPage(
+    return RowsInPlace(
         head=CommentedPull(
             repository, number, pull.source, pull.state == PullState.OPEN, list_pending(principal, pull).count()
         ),
