@@ -234,7 +234,7 @@ class DataPage:
 
 
 @dataclass(frozen=True)
-class RowsPart:
+class DiffRowsPart:
     """The rows of one dataset, and what was said of them."""
 
     path: str
@@ -260,7 +260,7 @@ class RowsInPlace:
     """Context of rows that take the place of others: a filter, a page or other columns of them."""
 
     head: CommentedPull
-    view: RowsPart
+    view: DiffRowsPart
     references: Mapping[str, str]
     """Addresses of what comments name."""
 
@@ -388,7 +388,7 @@ def read_data_rows(
         head=CommentedPull(
             repository, number, pull.source, pull.state == PullState.OPEN, list_pending(principal, pull).count()
         ),
-        view=RowsPart(row.path, shown.name, rows, talk),
+        view=DiffRowsPart(row.path, shown.name, rows, talk),
         references=link_references(principal, pull.repository, texts_of(talk.threads), pull),
     )
 
