@@ -169,6 +169,16 @@ class DatasetLineage(ApiView):
         return Response(serializers.LineageSerializer(lineage).data)
 
 
+def _check_fields(request: Request) -> None:
+    """Refuse fields that the address does not repeat: a branch that is sent as one would be ignored, and master written."""
+    names_of_others = sorted(
+        name for name in set(request.data) - {"file"} if request.GET.get(name) != request.data.get(name)
+    )
+    if names_of_others:
+        message = f"The form has the field 'file' alone; '{names_of_others[0]}' belongs in the address, behind the '?'."
+        raise InvalidInput(message, code="unknown_field", errors={name: ["Unknown."] for name in names_of_others})
+
+
 class DatasetUpload(ApiView):
     """POST `/datasets/{id}/upload`."""
 
@@ -210,6 +220,7 @@ class DatasetUpload(ApiView):
         file = request.FILES.get("file")
         if file is None:
             raise InvalidInput("Send the file as the multipart field 'file'.", errors={"file": ["Required."]})
+        _check_fields(request)
         build = services.start_upload(
             dataset=dataset,
             branch=request.GET.get("branch") or names.MASTER,

@@ -105,6 +105,21 @@ def test_missing_file_field_is_a_422(stack: Stack) -> None:
     assert (answer.status_code, answer.json()["errors"]) == (422, {"file": ["Required."]})
 
 
+def test_a_branch_that_is_sent_in_the_form_is_refused_by_name_and_master_stays(stack: Stack) -> None:
+    assert stack.upload("/shop/up/formed", "a\n1\n").status_code == 201
+    dataset = stack.call("GET", "/datasets?path=/shop/up/formed")["results"][0]["id"]
+    answer = stack.request(
+        "POST",
+        f"/datasets/{dataset}/upload",
+        data={"branch": "trial", "mode": "append"},
+        files={"file": ("two.csv", "a\n2\n")},
+    )
+    assert (answer.status_code, answer.json()["code"]) == (422, "unknown_field")
+    assert answer.json()["errors"].keys() == {"branch", "mode"}
+    assert "behind the '?'" in answer.json()["detail"]
+    assert [row["a"] for row in stack.rows("/shop/up/formed")] == [1]
+
+
 def test_upload_into_an_open_transaction_becomes_visible_at_its_commit(stack: Stack) -> None:
     stack.upload("/shop/up/held", "a\n1\n")
     dataset = stack.call("GET", "/datasets?path=/shop/up/held")["results"][0]
