@@ -172,7 +172,8 @@ class DatasetLineage(ApiView):
 def _check_fields(request: Request) -> None:
     """Refuse fields that the address does not repeat: a branch that is sent as one would be ignored, and master written."""
     names_of_others = sorted(
-        name for name in set(request.data) - {"file"} if request.GET.get(name) != request.data.get(name)
+        {name for name, value in request.POST.items() if request.GET.get(name) != value}
+        | (set(request.FILES) - {"file"})
     )
     if names_of_others:
         message = f"The form has the field 'file' alone; '{names_of_others[0]}' belongs in the address, behind the '?'."
