@@ -3,6 +3,12 @@
 from django.db import migrations, models
 
 
+def copy_chosen_rows(apps, _editor):
+    """What was chosen before is bound to the rows that the source has at this moment."""
+    chosen = apps.get_model("pulls", "PullDataset").objects.filter(loads_onto__isnull=False, after__isnull=False)
+    chosen.update(loads_rows=models.F("after_id"))
+
+
 class Migration(migrations.Migration):
 
     dependencies = [
@@ -15,6 +21,7 @@ class Migration(migrations.Migration):
             name='loads_rows',
             field=models.CharField(blank=True, db_default='', default='', max_length=50),
         ),
+        migrations.RunPython(copy_chosen_rows, migrations.RunPython.noop),
         migrations.AlterField(
             model_name='timelineevent',
             name='kind',
