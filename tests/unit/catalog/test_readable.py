@@ -154,6 +154,7 @@ BAD: dict[str, list[dict[str, Any]]] = {
             ("schema.name-mapping.default", '[{"names": ["a"], "field-id": "1"}]'),
             ("schema.name-mapping.default", '[{"names": ["a"], "fields": 1}]'),
             ("schema.name-mapping.default", "[" * 100_000),
+            ("schema.name-mapping.default", '[{"names": ["a", "b"], "fields": ' * 60 + "[]" + "}]" * 60),
             ("write.parquet.compression-codec", "bogus"),
             ("write.delete.parquet.compression-codec", "bogus"),
             ("write.format.default", "exe"),

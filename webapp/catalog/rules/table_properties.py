@@ -7,6 +7,7 @@ away from everybody who reads or writes it, whichever branch.
 import json
 import re
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from webapp.catalog.rules.column_types import is_int
@@ -21,6 +22,8 @@ LONGEST_TEXT = 10_000_000
 LARGEST_NUMBER = 2**63 - 1
 MOST_DIGITS = 19
 DEEPEST_MAPPING = 100
+MOST_PATHS = 20_000
+"""Of names in a name mapping: two names at each of a few dozen levels would make more than any machine can list."""
 POSITIVE = frozenset(
     {
         "history.expire.min-snapshots-to-keep",
@@ -173,9 +176,12 @@ def read_name_mapping(text: str) -> dict[tuple[str, ...], int | None]:
 
     """
     try:
-        return dict(_walk_mapping(json.loads(text), ()))
+        paths = list(islice(_walk_mapping(json.loads(text), ()), MOST_PATHS + 1))
     except (ValueError, RecursionError):
         raise Malformed(f"Property {NAME_MAPPING} is no name mapping in JSON: {text[:100]!r}") from None
+    if len(paths) > MOST_PATHS:
+        raise Malformed(f"Property {NAME_MAPPING} has more than {MOST_PATHS:,} paths of names")
+    return dict(paths)
 
 
 def _walk_mapping(fields: Any, above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int | None]]:
