@@ -24,8 +24,8 @@ def list_ineligible(pull: PullRequest, *, reviewers: Iterable[User], base: str) 
     """Return user name → why an approval by them does not count.
 
     Two people stand behind whatever is merged: who opened the pull request, wrote one of its commits or brought one
-    to its branch, or loaded a file that merging loads, is on the one side, and so no approver. Names and addresses in commits are whatever their writer
-    says; a forged one can only take an approval away.
+    to its branch, or loaded a file that merging loads, is on the one side, and so no approver. Names and addresses in
+    commits are whatever their writer says; a forged one can only take an approval away.
     """
     people = {user.pk: user for user in reviewers}
     if not people:

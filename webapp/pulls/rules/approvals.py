@@ -343,10 +343,11 @@ def _list_load_blockers(facts: MergeFacts) -> list[Blocker]:
             message = f"{load.path} on {facts.target} {load.moved} after it was chosen to load the branch's file there."
             blockers.append(Blocker("load_conflict", f"{message} Load it on top of that, or leave it."))
         elif load.has_other_rows:
-            message = f"{load.path} has other rows on {facts.source} than when it was chosen to load its files on {facts.target}."
-            blockers.append(
-                Blocker("load_outdated", f"{message} Look at what it is now and choose again, or leave it.")
+            message = (
+                f"{load.path} has other rows on {facts.source} than when it was chosen to load its files on "
+                f"{facts.target}. Look at what it is now and choose again, or leave it."
             )
+            blockers.append(Blocker("load_outdated", message))
     return blockers
 
 
