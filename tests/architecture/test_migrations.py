@@ -35,6 +35,8 @@ ACCEPTED = {
     "pulls.0010_is_rebuilt RenameField pulldataset": "renames the attribute, and the column keeps its name",
     "pulls.0018_commits_of_reviews_and_merges RunPython name_commits": "fills new columns; what an old process writes says "
     "its commits as before and leads to none",
+    "pulls.0028_chosen_rows RunPython copy_chosen_rows": "fills a new column; what an old process chooses without it has "
+    "to be chosen again",
     "pulls.0006_named_comparisons RunPython name_stored": "fills a new column; a sweep names what old processes compare",
 }
 """Operations that look as if they broke old processes, or that say nothing of themselves, and why they do not."""

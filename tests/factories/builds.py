@@ -150,10 +150,11 @@ class Stack:
         part.wait()
 
     def kill_jobs(self) -> None:
-        """kill -9 of every job's process."""
+        """kill -9 of every job's process; one may have ended meanwhile."""
         for keeper in _list_children(self.parts["fork"].pid):
             for process in _list_children(keeper):
-                os.kill(process, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
 
     def stop(self) -> None:
         """End every part."""
