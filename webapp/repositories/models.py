@@ -134,6 +134,15 @@ class Commit(models.Model):
     committer_email = models.TextField(blank=True)
     committed_at = models.DateTimeField()
     committed_zone = models.SmallIntegerField()
+    brought_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        on_delete=models.SET_NULL,
+        related_name="+",
+        db_constraint=False,
+        db_index=False,
+    )
+    """Whose move of a branch first brought it here, at its head or below; null where nobody is known to have."""
 
     class Meta(TypedModelMeta):
         constraints: ClassVar = [models.UniqueConstraint(fields=["repository", "sha"], name="commit_once")]

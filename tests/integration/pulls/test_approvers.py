@@ -29,7 +29,14 @@ from webapp.pulls.pages.head import load, read_head
 from webapp.repositories import queries as repositories
 from webapp.repositories.models import HeadMove, Repository
 from webapp.repositories.rules.states import PublicationState
-from webapp.repositories.services import announce_pushed, check_push, commit_files, set_publication
+from webapp.repositories.services import (
+    announce_pushed,
+    check_push,
+    commit_files,
+    create_branch,
+    rebuild_commits,
+    set_publication,
+)
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 PEOPLE = ("ines", "mira", "wanda")
@@ -169,6 +176,23 @@ def test_a_forced_push_of_another_does_not_hide_who_brought_what_stays(desk: Des
     desk.force("ines", desk.own_commits()[-1])
     desk.approve("wanda")
     assert desk.detail()["mergeable"], "nothing of what she brought is left"
+
+
+def test_a_branch_that_begins_in_the_middle_of_a_push_does_not_hide_who_pushed(desk: Desk) -> None:
+    last = desk.push("wanda", named="nobody", times=2)
+    middle = desk.repository.git.get_commit(last).parents[0]
+    create_branch(repository=desk.repository, name="part", start_point=middle, by=desk.people["ines"])
+    desk.pull = services.open_pull(
+        repository=desk.repository, title="Part", source="part", target="master", by=desk.people["ines"]
+    )
+    set_publication(repository=desk.repository, branch="part", sha=middle, status=PublicationState.PUBLISHED)
+
+    desk.approve("wanda")
+    assert f"wanda pushed {middle[:7]}" in desk.detail()["blocked_by"][0]["message"]
+    rebuild_commits(repository=desk.repository)
+    assert f"wanda pushed {middle[:7]}" in desk.detail()["blocked_by"][0]["message"], "Git does not know it"
+    desk.approve("mira")
+    assert desk.detail()["mergeable"]
 
 
 def test_a_push_after_the_approval_voids_it(desk: Desk) -> None:

@@ -15,7 +15,7 @@ MOST_MOVES = 1000
 
 
 def list_pushers(repository: Repository, *, branch: str, commits: Sequence[str]) -> dict[int, str]:
-    """Return the id of each user who moved a branch to some of these commits → such a commit.
+    """Return the id of each user who brought some of these commits, or moved a branch to them → such a commit.
 
     Args:
         repository: the repository.
@@ -28,6 +28,9 @@ def list_pushers(repository: Repository, *, branch: str, commits: Sequence[str])
     own = set(commits)
     direct = HeadMove.objects.filter(repository=repository, after__in=own).order_by("id")
     pushers = dict(direct.values_list("by_id", "after"))
+    # Another branch that begins below the head of a push has no move of who pushed.
+    brought = repository.commits.filter(sha__in=own, brought_by__isnull=False).order_by("level")
+    pushers |= {user: sha for user, sha in brought.values_list("brought_by_id", "sha") if user not in pushers}
     # A forced push hides the head of an earlier one, and not always its commits.
     moves = HeadMove.objects.filter(repository=repository, branch=branch).exclude(after__in=own)
     for user, before, after in moves.values_list("by_id", "before", "after")[:MOST_MOVES]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from graphlib import TopologicalSorter
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
@@ -17,7 +18,7 @@ from webapp.repositories.queries.branches import order_names
 from webapp.repositories.services.copies import check_copy, find_copy_problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
     from pathlib import Path
 
@@ -57,11 +58,13 @@ def rebuild_commits(*, repository: Repository) -> int:
         git = repository.git
         shas = [sha for sha in repository.commits.values_list("sha", flat=True) if git.has_commit(sha)]
         heads = git.list_heads()
+        # Git does not know who brought a commit, so it is kept.
+        brought = dict(repository.commits.exclude(brought_by=None).values_list("sha", "brought_by_id"))
         repository.commits.all().delete()
         for name in order_names(repository, heads):
-            _record(repository, git, heads[name], least=1)
+            _record(repository, git, heads[name], least=1, brought_by=brought.get)
         for sha in set(shas) - set(repository.commits.values_list("sha", flat=True)):
-            _record(repository, git, sha, least=1)
+            _record(repository, git, sha, least=1, brought_by=brought.get)
         return repository.commits.count()
 
 
@@ -113,7 +116,8 @@ def _try_to_record(repository: Repository, head: str, *, least: int) -> bool:
         git = repository.git
         if find_copy_problem(repository, git):
             return False
-        _record(repository, git, head, least=least)
+        mover = repository.moves.filter(after=head).order_by("id").values_list("by_id", flat=True).first()
+        _record(repository, git, head, least=least, brought_by=lambda _: mover)
     except GitError as error:
         # Pages ask Git where there are no rows, and it says the same of what they need.
         logger.warning("The commits of %s are not recorded: %s", repository.name, error)
@@ -121,10 +125,13 @@ def _try_to_record(repository: Repository, head: str, *, least: int) -> bool:
     return True
 
 
-def _record(repository: Repository, git: GitRepository, head: str, *, least: int) -> None:
+def _record(
+    repository: Repository, git: GitRepository, head: str, *, least: int, brought_by: Callable[[str], int | None]
+) -> None:
     near = _find_near(repository, git, head)
     commits = git.iterate_upwards(head, exclude=_choose_ends(repository, git)) if near is None else near
-    _write_all(repository, commits, least=least)
+    for batch in _cut(commits, least=least):
+        _write(repository, batch, brought_by)
 
 
 def _find_near(repository: Repository, git: GitRepository, head: str) -> list[CommitInfo] | None:
@@ -148,18 +155,13 @@ def _choose_ends(repository: Repository, git: GitRepository) -> list[str]:
     return [sha for sha in {default, highest} if sha and git.has_commit(sha)]
 
 
-def _write_all(repository: Repository, commits: Iterable[CommitInfo], *, least: int) -> None:
-    batch: list[CommitInfo] = []
-    for commit in commits:
-        batch.append(commit)
-        if len(batch) == BATCH:
-            _write(repository, batch)
-            batch = []
-    if len(batch) >= least:
-        _write(repository, batch)
+def _cut(commits: Iterable[CommitInfo], *, least: int) -> Iterator[list[CommitInfo]]:
+    rest = iter(commits)
+    while len(batch := list(islice(rest, BATCH))) >= least:
+        yield batch
 
 
-def _write(repository: Repository, commits: Sequence[CommitInfo]) -> None:
+def _write(repository: Repository, commits: Sequence[CommitInfo], brought_by: Callable[[str], int | None]) -> None:
     with transaction.atomic():
         _lock(repository)
         levels = _read_levels(repository, {sha for commit in commits for sha in (commit.sha, *commit.parents)})
@@ -167,7 +169,8 @@ def _write(repository: Repository, commits: Sequence[CommitInfo]) -> None:
         for commit in commits:
             if commit.sha not in levels:
                 levels[commit.sha] = _rise(commit, levels)
-                rows.append(Commit(repository=repository, level=levels[commit.sha], **_describe(commit)))
+                said = {"level": levels[commit.sha], "brought_by_id": brought_by(commit.sha)}
+                rows.append(Commit(repository=repository, **said, **_describe(commit)))
         Commit.objects.bulk_create(rows)
 
 
