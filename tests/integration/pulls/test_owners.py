@@ -153,6 +153,8 @@ def test_more_files_than_are_compared_have_owners_and_a_page(
     assert len(list_missing(pull)) == 2
     client = a_client(ines)
     assert "None of the owners of other/*" in read_page(client, "/r/shop/pulls/1")
-    assert client.get("/r/shop/pulls/1/code").status_code == 413
+    text = read_page(client, "/r/shop/pulls/1/code")
+    assert "The comparison touches 7 files, more than 2." in text
+    assert f"git diff {pull.base_sha} {pull.head_sha}" in text
     answer = a_rest_client(ines).post("/api/v1/repositories/shop/pulls/1/close")
     assert (answer.status_code, answer.json()["state"]) == (200, "closed")

@@ -126,6 +126,19 @@ class CodePage:
 
 
 @dataclass(frozen=True)
+class LargeCodePage:
+    """Context of the Code tab of a pull request that changes more than is compared."""
+
+    nav: str
+    repo_bar: dict[str, str]
+    head: PullHead
+    tab: str
+    reason: str
+    command: str
+    """What shows the difference in a clone."""
+
+
+@dataclass(frozen=True)
 class PullBuildRow:
     """One build of the branch."""
 
@@ -234,6 +247,18 @@ def read_code(principal: Principal, repository: str, number: int, *, parameters:
             principal, pull.repository, [text for said in talk.values() for text in texts_of(said.threads)], pull
         ),
         reviewed=ReviewedHead(review.head_sha, review.created_at, newer is None, is_since) if review else None,
+    )
+
+
+def read_large_code(principal: Principal, repository: str, number: int, *, reason: str) -> LargeCodePage:
+    """Return what the Code tab shows where the change is more than is compared."""
+    loaded = load(principal, repository, number)
+    return LargeCodePage(
+        **frame(repository),
+        head=read_head(principal, loaded),
+        tab="Code",
+        reason=reason,
+        command=f"git diff {queries.find_base(loaded.pull)} {loaded.pull.head_sha}",
     )
 
 

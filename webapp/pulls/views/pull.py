@@ -17,7 +17,7 @@ from django_htmx.http import trigger_client_event
 from webapp.accounts.permissions import signed_in
 from webapp.comparisons.services import rerun_comparison
 from webapp.core import pages
-from webapp.core.errors import AppError
+from webapp.core.errors import AppError, TooLarge
 from webapp.core.numbers import read_count
 from webapp.core.pages import act
 from webapp.core.words import counted
@@ -126,8 +126,13 @@ def show_commits(request: HttpRequest, repo: str, number: int) -> HttpResponse:
 
 @require_safe
 def show_code(request: HttpRequest, repo: str, number: int) -> HttpResponse:
-    """Show the difference in code."""
-    page = code.read_code(signed_in(request), repo, number, parameters=request.GET)
+    """Show the difference in code, or that it is more than is compared and how it can be seen."""
+    principal = signed_in(request)
+    try:
+        page = code.read_code(principal, repo, number, parameters=request.GET)
+    except TooLarge as refusal:
+        large = code.read_large_code(principal, repo, number, reason=refusal.detail)
+        return pages.render(request, "pulls/pull-code-large.html", large)
     return pages.render(request, "pulls/pull-code.html", page)
 
 
