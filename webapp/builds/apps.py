@@ -11,6 +11,7 @@ class BuildsConfig(AppConfig):
 
     def ready(self) -> None:
         """Connect the receivers, answer the ports, and register the sweeps and the checks."""
+        from webapp.builds.pages.maker import describe_maker
         from webapp.builds.queries import chains
         from webapp.builds.services import checking, deletions, health, publication, queue, seals, sweeping
         from webapp.core.fsck import register_check
@@ -27,6 +28,7 @@ class BuildsConfig(AppConfig):
         for closed in (transaction_committed, transaction_aborted):
             closed.connect(queue.follow_closed_transaction, dispatch_uid="builds.follow_closed_transaction")
         ports.list_with_jobspec.answer = chains.list_with_jobspec
+        ports.describe_maker.answer = describe_maker
         ports.find_git_chain.answer = chains.find_git_chain
         register_stamps(*sweeping.STAMPS)
         register_part(health.check_backlog)

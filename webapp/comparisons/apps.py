@@ -20,6 +20,7 @@ class ComparisonsConfig(AppConfig):
         from webapp.dispatch.sweeps import register_sweep
 
         ports.list_changes.answer = ends.list_changes
+        ports.list_keys.answer = ends.list_keys
         ports.list_row_urls.answer = blame.list_row_urls
         register_stamps(*comparisons.STAMPS)
         register_sweep(name="comparisons", every_seconds=3, run=comparisons.sweep_comparisons)

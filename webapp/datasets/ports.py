@@ -26,6 +26,18 @@ def list_with_jobspec(*, paths: Sequence[str]) -> set[str]:  # noqa: ARG001 - a 
 
 
 @Port
+def describe_maker(*, principal: Principal, dataset: Dataset, branch: str) -> Any | None:  # noqa: ARG001 - a question
+    """Return what makes a dataset on a branch, as far as the reader may see it; None where nothing is known to."""
+    return None
+
+
+@Port
+def list_keys(*, dataset: Dataset, branch: str) -> Sequence[str]:  # noqa: ARG001 - a question
+    """Return the columns by which rows of a dataset are told apart; none where nobody has said so."""
+    return ()
+
+
+@Port
 def list_changes(transactions: Sequence[Transaction]) -> Mapping[str, Any]:  # noqa: ARG001 - a question
     """Return what each transaction changed in rows, by its id, where somebody has counted."""
     return {}

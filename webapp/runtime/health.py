@@ -18,7 +18,7 @@ from webapp.core.models import Heartbeat
 from webapp.runtime import doorbell, object_store
 from webapp.runtime.hosts import PORTS
 from webapp.runtime.probes import answers_tcp, ask_fork_server
-from webapp.runtime.room import describe_size, list_disks
+from webapp.runtime.room import Disk, describe_size, list_disks
 from webapp.runtime.spark_folders import is_renewing
 from webapp.runtime.web.gates import Gate
 
@@ -159,7 +159,11 @@ def _disk() -> PartHealth:
     except OSError as error:
         return PartHealth("disk", works=False, state="down", detail=str(error))
     low = [f"{disk.describe()}: work that writes waits" for disk in disks if disk.is_low]
-    detail = ". ".join(low) or ", ".join(f"{disk.holds} {describe_size(disk.free)} free" for disk in disks)
+    held: dict[int, list[Disk]] = {}
+    for disk in disks:
+        held.setdefault(disk.device, []).append(disk)
+    free = [f"{' and '.join(disk.holds for disk in same)} {describe_size(same[0].free)} free" for same in held.values()]
+    detail = ". ".join(low) or ", ".join(free)
     return PartHealth("disk", works=not low, state="low" if low else "ok", detail=detail)
 
 

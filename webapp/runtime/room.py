@@ -36,6 +36,8 @@ class Disk:
     folder: Path
     free: int
     reserve: int
+    device: int
+    """The same for two folders on one disk."""
 
     @property
     def is_low(self) -> bool:
@@ -64,7 +66,8 @@ def list_disks() -> list[Disk]:
 def _measure(holds: str, folder: Path) -> Disk:
     volume = os.statvfs(folder)
     size, free = volume.f_blocks * volume.f_frsize, volume.f_bavail * volume.f_frsize
-    return Disk(holds, folder, free, min(settings.TRIBUTARY_RESERVE_BYTES, size // SMALL_DISK_SHARE))
+    reserve = min(settings.TRIBUTARY_RESERVE_BYTES, size // SMALL_DISK_SHARE)
+    return Disk(holds, folder, free, reserve, folder.stat().st_dev)
 
 
 def check_room() -> None:

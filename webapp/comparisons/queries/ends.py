@@ -144,6 +144,11 @@ def read_rules(dataset: Dataset, *, branch: str, keys: Sequence[str] | None = No
     return rules if keys is None else replace(rules, key=tuple(keys))
 
 
+def list_keys(*, dataset: Dataset, branch: str) -> tuple[str, ...]:
+    """Return the columns by which rows of a dataset are told apart on a branch; none where nobody has said so."""
+    return read_rules(dataset, branch=branch).key
+
+
 def _rules_on(repository: Repository, path: str, branch: str) -> ComparisonRules | None:
     head = chains.find_head_sha(repository=repository, branch=branch)
     if not head or repositories.find_kind(repository, head, PIPELINE_FILE) is None:

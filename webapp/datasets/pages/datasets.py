@@ -144,6 +144,10 @@ class DatasetPage:
     """Whether the reader may load a file on some branch."""
     load_url: str
     rights: str
+    maker: Any | None
+    """The JobSpec that makes it, where there is one whose code the reader may see."""
+    keys: Sequence[str]
+    """The columns by which rows are told apart; none where nobody has said so."""
     hidden_columns: Sequence[str]
     """What is hidden from the reader, to whom the catalog then names no files, whatever the branch."""
     snippets: Sequence[snippets.Snippet]
@@ -296,6 +300,8 @@ def read_dataset_page(principal: Principal, *, path: str, request: DatasetReques
         can_load=may_write and pinned is None,
         load_url=f"{reverse('upload')}?{urlencode({'dataset': dataset.path, 'branch': branch})}",
         rights=_describe_rights(principal, dataset),
+        maker=ports.describe_maker(principal=principal, dataset=dataset, branch=branch),
+        keys=ports.list_keys(dataset=dataset, branch=branch),
         hidden_columns=sorted(permissions.list_sensitive(principal, dataset.path)),
         snippets=snippets.write_snippets(
             host=request.host,
