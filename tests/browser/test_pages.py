@@ -22,6 +22,7 @@ PULL = "/r/nyc/pulls/1"
 DAILY = "dataset=/nyc/delays/daily"
 PAGES = {
     "home": "/",
+    "activity": "/activity",
     "search": "/search?q=delays",
     "guide": "/guide",
     "guide-operation": "/guide/operation",

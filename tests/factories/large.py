@@ -202,6 +202,7 @@ class Large:
             "its builds": f"{pull}/builds",
             "its checks": f"{pull}/checks",
             "its graph": f"{pull}/lineage",
+            "activity": "/activity",
             "search": "/search?q=large",
             "search of many": "/search?q=change",
         }

@@ -7,6 +7,7 @@ from webapp.site.views import guide, home, styleguide, tour
 page_urls = [
     path("", home.show_home, name="home"),
     path("home/server", home.show_server, name="home-server"),
+    path("activity", home.show_activity, name="activity"),
     path("search", home.search, name="search"),
     path("guide", guide.show_chapter, name="guide"),
     path("guide/<slug:name>", guide.show_chapter, name="guide-chapter"),

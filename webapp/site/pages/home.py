@@ -4,41 +4,33 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from django.db.models import Count, Min, OuterRef, Q, Subquery
+from django.db.models import Count, Min, OuterRef, Subquery
 from django.db.models.functions import Lower
-from django.urls import reverse
 
-from webapp.accounts import permissions as accounts
 from webapp.accounts.models import Folder
 from webapp.builds import queries as builds
 from webapp.builds.models import Build, Job
 from webapp.builds.rules.states import BUILD_UNFINISHED, JOB_ENDS
 from webapp.core import names
-from webapp.datasets.models import Dataset, Transaction
-from webapp.pulls.models import Comment, PullRequest, TimelineEvent
+from webapp.datasets.models import Dataset
+from webapp.pulls.models import PullRequest
 from webapp.pulls.pages import lines
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries import waiting
 from webapp.pulls.rules.states import PullState
 from webapp.repositories import queries as repositories
 from webapp.repositories.models import Repository
-from webapp.site.pages import tour
+from webapp.site.pages import activity, tour
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
-    from django.db.models import QuerySet
-
     from webapp.core.principals import Principal
 
 REVIEWS = 10
 FAILED = 5
 OWN = 5
 FEED = 8
-NEWEST = 500
-"""So many newest acts of everybody are looked through for those that the reader may see."""
 RUNNING = 5
 REPOSITORIES = 6
 
@@ -90,20 +82,6 @@ class RepositoryLine:
 
 
 @dataclass(frozen=True)
-class FeedLine:
-    """Something that happened."""
-
-    icon: str
-    tone: str
-    actor: str
-    text: str
-    link: str
-    url: str
-    tail: str
-    at: datetime
-
-
-@dataclass(frozen=True)
 class HomePage:
     """Context of the home page."""
 
@@ -114,7 +92,7 @@ class HomePage:
     failed_count: int
     own: list[OwnPull]
     own_count: int
-    feed: list[FeedLine]
+    feed: list[activity.FeedLine]
     running: list[RunningBuild]
     running_count: int
     repositories: list[RepositoryLine]
@@ -142,7 +120,7 @@ def read_home(principal: Principal, *, wants_tour: bool) -> HomePage:
         failed_count=waiting.count_at_most(failed),
         own=_describe_own(newest_own, described[len(newest_reviews) :]),
         own_count=waiting.count_at_most(own),
-        feed=_list_feed(principal),
+        feed=activity.list_newest(principal, most=FEED),
         running=_describe_running(list(running[:RUNNING])),
         running_count=running.count(),
         repositories=_list_repositories(principal),
@@ -261,69 +239,3 @@ def _describe_master(build: Build | None) -> tuple[str, str]:
         "FAILED": ("bad", "master failed"),
         "ABORTED": ("abort", "master aborted"),
     }.get(build.state, ("run", "master builds"))
-
-
-def _list_feed(principal: Principal) -> list[FeedLine]:
-    visible = accounts.visible_repositories(principal)
-    mine = Q() if visible is None else Q(pull__repository__name__in=visible)
-    events = TimelineEvent.objects.filter(kind__in=("opened", "merged", "rebuilt", "closed")).order_by("-at")
-    comments = Comment.objects.order_by("-created_at")
-    transactions = Transaction.objects.filter(state="COMMITTED", branch_name=names.MASTER).order_by("-closed_at")
-    folders = accounts.visible_folders(principal)
-    in_folders = Q() if folders is None else Q(dataset__folder__in=[folder.lower() for folder in folders])
-    feed = [
-        *map(_describe_event, _newest_of(events, mine).select_related("pull__repository")[:FEED]),
-        *map(_describe_comment, _newest_of(comments, mine).select_related("pull__repository", "author")[:FEED]),
-        *map(_describe_transaction, _newest_of(transactions, in_folders).select_related("dataset")[:FEED]),
-    ]
-    return sorted(feed, key=lambda line: line.at, reverse=True)[:FEED]
-
-
-def _newest_of(rows: QuerySet[Any], condition: Q) -> QuerySet[Any]:
-    """Return what the reader may see of the newest rows: where all is others', no table is walked to its end for it."""
-    return rows.filter(condition, pk__in=rows.values("pk")[:NEWEST])
-
-
-def _pull_link(pull: PullRequest) -> dict[str, str]:
-    return {
-        "link": f"#{pull.number} {pull.title}",
-        "url": reverse("pull", args=[pull.repository.name, pull.number]),
-    }
-
-
-def _describe_event(event: TimelineEvent) -> FeedLine:
-    shown: dict[str, tuple[str, str, str]] = {
-        "opened": ("git-pull-request", "okc", "opened"),
-        "merged": ("git-merge", "donec", "merged"),
-        "closed": ("git-pull-request-closed", "badc", "closed"),
-        "rebuilt": ("workflow", "", "merged; the rebuild ended for"),
-    }
-    icon, tone, text = shown[event.kind]
-    tail = (
-        f"build {event.data.get('build')} {str(event.data.get('state', '')).lower()}" if event.kind == "rebuilt" else ""
-    )
-    return FeedLine(icon, tone, event.actor, text, tail=tail, at=event.at, **_pull_link(event.pull))
-
-
-def _describe_comment(comment: Comment) -> FeedLine:
-    anchor: dict[str, Any] = comment.anchor or {}
-    where = anchor.get("dataset") or anchor.get("path") or ""
-    text = f"commented on {where} in" if where else "commented on"
-    return FeedLine(
-        "comment", "", comment.author.username, text, tail="", at=comment.created_at, **_pull_link(comment.pull)
-    )
-
-
-def _describe_transaction(transaction: Transaction) -> FeedLine:
-    rows = transaction.summary.get("rows")
-    return FeedLine(
-        icon="table",
-        tone="okc",
-        actor="",
-        text="",
-        link=transaction.dataset.path,
-        url=f"/d{transaction.dataset.path}",
-        tail=f"got transaction {transaction.pk[:6]} on master"
-        + (f", {rows:,} rows now" if isinstance(rows, int) else ""),
-        at=transaction.closed_at or transaction.started_at,
-    )

@@ -1,4 +1,4 @@
-"""The home page, the state of this server, and search."""
+"""The home page, what happened lately, the state of this server, and search."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from django.views.decorators.http import require_safe
 from webapp.accounts.permissions import signed_in
 from webapp.core import pages
 from webapp.runtime import health
+from webapp.site.pages import activity
 from webapp.site.pages import home as home_page
 from webapp.site.pages import search as search_page
 from webapp.site.pages.tour import ENDED
@@ -21,6 +22,13 @@ def show_home(request: HttpRequest) -> HttpResponse:
         return redirect("login")
     page = home_page.read_home(signed_in(request), wants_tour=ENDED not in request.COOKIES)
     return pages.render(request, "site/home.html", page)
+
+
+@require_safe
+def show_activity(request: HttpRequest) -> HttpResponse:
+    """Show what happened in all that the reader may see."""
+    page = activity.read_activity(signed_in(request), before=request.GET.get("before", ""))
+    return pages.render(request, "site/activity.html", page)
 
 
 @require_safe
