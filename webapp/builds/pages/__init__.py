@@ -5,6 +5,7 @@ Modules:
     builds: lists of builds.
     jobspecs: the JobSpecs that a branch sees.
     lineage: the lineage of a dataset, and whether it is fresh.
+    maker: what makes a dataset.
     links: how these pages name datasets and branches.
     new: a new build: what can be chosen, and the plan of it.
     uploads: loading a file: where it goes, what is in it, how it is read.
