@@ -29,6 +29,17 @@ from tests.property import engine_oracle as oracle
 Read = Callable[..., pa.Table]
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Each case of the embedded engine goes through Spark in every run with its first values; the others are for soak."""
+    begun: set[str] = set()
+    for item in items:
+        if isinstance(item, pytest.Function) and item.path.name == "test_diff_cases_on_spark.py":
+            if item.originalname in begun:
+                item.add_marker(pytest.mark.soak)
+            begun.add(item.originalname)
+
+
 @pytest.fixture(scope="session")
 def quick_session() -> Any:
     """A session for small rows."""

@@ -1,5 +1,6 @@
 """All cases of the embedded engine's tests again, with Spark finding the rows that differ: both must say the same, to the
-last statistic. Random histories and schemas are for soak, in `test_diff_histories_on_spark`."""
+last statistic. Of a case with several values all but the first are for soak, as random histories and schemas are, in
+`test_diff_histories_on_spark`."""
 
 from __future__ import annotations
 

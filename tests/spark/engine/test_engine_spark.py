@@ -19,6 +19,7 @@ from jobs.changelog import apply_changelog, read_changelog
 from jobs.protocol import SideRef
 from tests.factories import engine as tables
 from tests.factories.spark import QUICK, new_session
+from tests.factories.tiers import thin
 from tests.property import engine_oracle as oracle
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -122,14 +123,17 @@ def check(spark: Any, folder: Path, table: str, before: int | None, after: int |
 
 @pytest.mark.parametrize(
     ("version", "mode", "partitioned"),
-    [
-        (1, "copy-on-write", False),
-        (2, "copy-on-write", True),
-        (2, "merge-on-read", False),
-        (2, "merge-on-read", True),
-        (3, "copy-on-write", False),
-        (3, "merge-on-read", True),
-    ],
+    thin(
+        [
+            (1, "copy-on-write", False),
+            (2, "copy-on-write", True),
+            (2, "merge-on-read", False),
+            (2, "merge-on-read", True),
+            (3, "copy-on-write", False),
+            (3, "merge-on-read", True),
+        ],
+        every_run=[(2, "merge-on-read", True), (3, "merge-on-read", True)],
+    ),
 )
 def test_diff_of_a_spark_history(spark: Any, tmp_path: Path, version: int, mode: str, partitioned: bool) -> None:
     name = f"t{version}{mode[0]}{partitioned:d}"
@@ -148,7 +152,11 @@ def test_diff_of_a_spark_history(spark: Any, tmp_path: Path, version: int, mode:
 
 
 @pytest.mark.parametrize(
-    ("version", "mode"), [(1, "copy-on-write"), (2, "copy-on-write"), (2, "merge-on-read"), (3, "merge-on-read")]
+    ("version", "mode"),
+    thin(
+        [(1, "copy-on-write"), (2, "copy-on-write"), (2, "merge-on-read"), (3, "merge-on-read")],
+        every_run=[(2, "copy-on-write"), (3, "merge-on-read")],
+    ),
 )
 def test_changelog_of_a_spark_history(spark: Any, version: int, mode: str) -> None:
     table = create(spark, f"log{version}{mode[0]}", version=version, mode=mode, partitioned=True)

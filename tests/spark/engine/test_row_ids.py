@@ -11,6 +11,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
 from tests.factories import engine as tables
+from tests.factories.tiers import thin
 from tests.spark.engine.conftest import Shared
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
@@ -31,7 +32,7 @@ def counted(folder: Path, table: Any, before: int | None, after: int | None, **o
     return found and [found[name] for name in names], [summary[name] for name in names]
 
 
-@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+@pytest.mark.parametrize("mode", thin(["copy-on-write", "merge-on-read"], every_run=["merge-on-read"]))
 def test_counts_by_row_ids_are_those_of_the_values(shared: Shared, tmp_path: Path, mode: str) -> None:
     properties = {"format-version": "3", **{f"write.{kind}.mode": mode for kind in ("merge", "update", "delete")}}
     table = shared.load(tmp_path, "t", schema=SCHEMA, properties=properties)

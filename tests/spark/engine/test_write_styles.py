@@ -16,6 +16,7 @@ from pyiceberg.table.name_mapping import create_mapping_from_schema
 from jobs.changelog import read_changelog
 from jobs.engine.write.writer import _commit_files
 from tests.factories import engine as tables
+from tests.factories.tiers import thin
 from tests.property import changelog_laws as laws
 from tests.property.engine_oracle import canon
 from tests.property.test_engine_diff import POOLS, field
@@ -132,7 +133,9 @@ def told_of(history: WrittenInTurns, keys: list[str] | None, first: int) -> Any:
     return laws.events(history, history.told(first, len(history.states) - 1, keys=keys))
 
 
-@pytest.mark.parametrize("style", ["version 1", "version 3, merge-on-read"])
+@pytest.mark.parametrize(
+    "style", thin(["version 1", "version 3, merge-on-read"], every_run=["version 3, merge-on-read"])
+)
 def test_the_laws_hold_of_what_several_programs_wrote(style: str, write: Write) -> None:
     history = write(style, 7)
     del history.states[5:]
