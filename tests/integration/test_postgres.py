@@ -28,8 +28,8 @@ pytestmark = [
     pytest.mark.skipif(find_url() is not None, reason="this run is on PostgreSQL itself"),
 ]
 CATALOG = "tests/integration/catalog"
-OF_FILES = tuple(f"{CATALOG}/test_catalog_{name}.py" for name in ("hostile_files", "locations", "planning"))
-"""Tests of what files say and where they lie, for which the catalog asks the database no more than for any table."""
+OF_COMMITS = tuple(f"{CATALOG}/test_catalog_{name}.py" for name in ("api", "branches", "faults", "repeats"))
+"""Tests of what commits write while others write, and of what is left where one of them ends half way."""
 FSCK = "tests/integration/core/test_fsck.py"
 IN_THE_DATABASE = (
     "a_clean_installation_is_clean",
@@ -46,8 +46,7 @@ IN_THE_DATABASE = (
 """Damage that fsck finds or mends by statements; the first of these asks all the questions that fsck has."""
 GROUPS = {
     "tables": (
-        CATALOG,
-        *(f"--ignore={path}" for path in (f"{CATALOG}/test_catalog_object_store.py", *OF_FILES)),
+        *OF_COMMITS,
         "tests/contract/catalog/test_catalog_kill.py",
         "tests/integration/datasets/test_transactions.py",
         "tests/integration/core/test_databases.py",
@@ -64,7 +63,8 @@ GROUPS = {
 """Where the two databases differ: statements of their own, locks, what a death leaves."""
 LONG_GROUPS = {
     "tables at length": (
-        *OF_FILES,
+        CATALOG,
+        *(f"--ignore={path}" for path in (f"{CATALOG}/test_catalog_object_store.py", *OF_COMMITS)),
         FSCK,
         "tests/contract/catalog/test_catalog_kit.py",
         "tests/contract/catalog/test_catalog_pyiceberg.py",
