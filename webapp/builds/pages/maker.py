@@ -14,6 +14,7 @@ from webapp.repositories.pages.frame import ref_url
 if TYPE_CHECKING:
     from webapp.core.principals import Principal
     from webapp.datasets.models import Dataset
+    from webapp.repositories.models import Repository
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +28,13 @@ class DatasetMaker:
     """That the dataset has to meet before its transaction is committed."""
 
 
-def describe_maker(*, principal: Principal, dataset: Dataset, branch: str) -> DatasetMaker | None:
+def describe_maker(
+    *, principal: Principal, repository: Repository | None, dataset: Dataset, branch: str
+) -> DatasetMaker | None:
     """Return what a build on a branch would make a dataset with; None where that is nothing, or not the reader's to see."""
-    chain = chains.find_git_chain(path=dataset.path, branch=branch) or ()
+    chain = chains.default_chain(repository=repository, branch=branch)
     outputs = PublishedOutput.objects.filter(path=dataset.path, branch__in=chain).select_related("spec__repository")
-    output = outputs.order_by(rank_branches(chain)).first() if chain else None
+    output = outputs.order_by(rank_branches(chain)).first()
     if output is None or not can_repository(principal, output.spec.repository.name, "read"):
         return None
     spec = output.spec

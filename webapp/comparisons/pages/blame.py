@@ -10,6 +10,7 @@ from django.urls import reverse
 
 from webapp.accounts.permissions import find_folder_owner
 from webapp.comparisons.queries import blames, ends
+from webapp.comparisons.rules.dataset_rules import ComparisonRules
 from webapp.comparisons.rules.states import ComparisonState
 from webapp.core.errors import AppError
 from webapp.core.names import MASTER
@@ -169,13 +170,15 @@ def write_key(key: Mapping[str, Any]) -> list[tuple[str, str]]:
     return fields
 
 
-def list_row_urls(*, dataset: Dataset, branch: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def list_row_urls(
+    *, dataset: Dataset, branch: str, keys: Sequence[str], rows: Sequence[Mapping[str, Any]]
+) -> list[str]:
     """Return where the history of each row is shown; nothing unless all have the dataset's key with their columns shown."""
-    rules = ends.read_rules(dataset, branch=branch)
-    keys = [rules.key_of(row) for row in rows]
-    if not all(keys):
+    rules = ComparisonRules(key=tuple(keys))
+    values = [rules.key_of(row) for row in rows]
+    if not all(values):
         return []
-    return [blame_url(dataset.pk, branch=branch, key=key) for key in keys if key is not None]
+    return [blame_url(dataset.pk, branch=branch, key=key) for key in values if key is not None]
 
 
 def blame_url(dataset_id: int, *, branch: str, key: Mapping[str, Any]) -> str:

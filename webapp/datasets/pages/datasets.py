@@ -274,14 +274,17 @@ def read_dataset_page(principal: Principal, *, path: str, request: DatasetReques
     pointer = queries.find_branch(dataset, branch)
     # A branch that has nothing of its own reads another one, and what led to that is its history too.
     line = branch if pointer and pointer.transaction else schema.branch
-    repository = permissions.find_folder_owner(dataset.path)
+    owner = permissions.find_folder_owner(dataset.path)
     can_write = _can_write(principal, dataset, branch)
     folder_path, name = dataset.path.rsplit("/", 1)
+    repository = ports.find_repository(paths=[dataset.path], branch=schema.branch)
+    keys = ports.list_keys(repository=repository, dataset=dataset, branch=schema.branch)
+    shown = _Shown(dataset, line, schema, repository, keys)
     names = history.list_names(dataset)
     opened = pointer.transaction if pointer and pointer.transaction and pointer.transaction.is_open else None
     return DatasetPage(
         nav="datasets",
-        repo_bar={"name": repository, "tab": "datasets"} if repository else None,
+        repo_bar={"name": owner, "tab": "datasets"} if owner else None,
         dataset=dataset,
         folder_path=f"{folder_path}/",
         name=name,
@@ -300,8 +303,8 @@ def read_dataset_page(principal: Principal, *, path: str, request: DatasetReques
         can_load=may_write and pinned is None,
         load_url=f"{reverse('upload')}?{urlencode({'dataset': dataset.path, 'branch': branch})}",
         rights=_describe_rights(principal, dataset),
-        maker=ports.describe_maker(principal=principal, dataset=dataset, branch=branch),
-        keys=ports.list_keys(dataset=dataset, branch=branch),
+        maker=ports.describe_maker(principal=principal, repository=repository, dataset=dataset, branch=branch),
+        keys=keys,
         hidden_columns=sorted(permissions.list_sensitive(principal, dataset.path)),
         snippets=snippets.write_snippets(
             host=request.host,
@@ -313,7 +316,7 @@ def read_dataset_page(principal: Principal, *, path: str, request: DatasetReques
         may_commit=opened is not None and can_write and not find_refusal(check_commit, principal, opened),
         may_abort=opened is not None and can_write and not find_refusal(check_abort, principal, opened),
         types=TYPE_CHOICES if can_write and opened is None and pinned is None else (),
-        **(_read_panel(principal, dataset, line, request, schema) if damage is None else {"problem": damage}),
+        **(_read_panel(principal, shown, request) if damage is None else {"problem": damage}),
     )
 
 
@@ -336,11 +339,23 @@ def _view_of(request: DatasetRequest) -> dict[str, str | None]:
     return {"branch": request.branch, "transaction": None}
 
 
-def _read_panel(
-    principal: Principal, dataset: Dataset, branch: str, request: DatasetRequest, schema: SchemaView
-) -> dict[str, Any]:
+@dataclass(frozen=True)
+class _Shown:
+    """A dataset on the branch that it is shown on."""
+
+    dataset: Dataset
+    line: str
+    """The branch whose history led to what is shown."""
+    schema: SchemaView
+    repository: Any
+    """That makes or owns it; None where there is none."""
+    keys: Sequence[str]
+
+
+def _read_panel(principal: Principal, shown: _Shown, request: DatasetRequest) -> dict[str, Any]:
+    dataset, schema = shown.dataset, shown.schema
     if request.tab == "preview":
-        return _read_preview_panel(principal, dataset, request)
+        return _read_preview_panel(principal, dataset, request, shown.keys)
     if request.tab == "schema":
         names = {column.id: column.name for column in schema.columns}
         return {
@@ -350,28 +365,32 @@ def _read_panel(
             "protected": history.list_protected_ids(dataset),
         }
     if request.tab == "history":
-        transactions = history.read_history(dataset, branch=branch, aborted=request.aborted, page=request.page)
+        transactions = history.read_history(dataset, branch=shown.line, aborted=request.aborted, page=request.page)
         return {"history": transactions, "aborted": request.aborted}
     if request.tab == "branches":
         return {
-            "tree": history.read_tree(principal, dataset, q=request.q, page=request.branch_page),
+            "tree": history.read_tree(
+                principal, dataset, repository=shown.repository, q=request.q, page=request.branch_page
+            ),
             "deleted": list(queries.list_deleted_branches(dataset)[:MOST_DELETED]),
             "protected": history.list_protected_ids(dataset),
-            "history": history.read_history(dataset, branch=branch, aborted=request.aborted, page=request.page),
+            "history": history.read_history(dataset, branch=shown.line, aborted=request.aborted, page=request.page),
             "aborted": request.aborted,
             "starts": read_starts(dataset, chosen=request.start),
         }
     if request.tab == "catalog":
         return {
             "table": read_table(
-                dataset, branch=branch, only=request.only, page=request.page, branch_page=request.branch_page
+                dataset, branch=shown.line, only=request.only, page=request.page, branch_page=request.branch_page
             ),
             "protected": history.list_protected_ids(dataset),
         }
     return {}
 
 
-def _read_preview_panel(principal: Principal, dataset: Dataset, request: DatasetRequest) -> dict[str, Any]:
+def _read_preview_panel(
+    principal: Principal, dataset: Dataset, request: DatasetRequest, keys: Sequence[str]
+) -> dict[str, Any]:
     preview_request = PreviewRequest(start=request.page * PAGE_SIZE, limit=PAGE_SIZE, sort=request.sort, q=request.q)
     panel: dict[str, Any] = {"q": request.q, "sort": request.sort}
     try:
@@ -384,7 +403,7 @@ def _read_preview_panel(principal: Principal, dataset: Dataset, request: Dataset
         **panel,
         "preview": preview,
         "preview_rows": _align(preview),
-        "row_urls": _list_row_urls(dataset, preview),
+        "row_urls": _list_row_urls(dataset, preview, keys),
         "preview_pages": {
             "text": _describe_rows(preview),
             "previous_url": _page_url(request, last),
@@ -393,13 +412,13 @@ def _read_preview_panel(principal: Principal, dataset: Dataset, request: Dataset
     }
 
 
-def _list_row_urls(dataset: Dataset, preview: Preview) -> list[str]:
+def _list_row_urls(dataset: Dataset, preview: Preview, keys: Sequence[str]) -> list[str]:
     # A key with a hidden part names no row to this reader.
     rows = [
         {column.name: value for column, value in zip(preview.columns, row, strict=True) if not column.is_hidden}
         for row in preview.rows
     ]
-    return ports.list_row_urls(dataset=dataset, branch=preview.branch, rows=rows)
+    return ports.list_row_urls(dataset=dataset, branch=preview.branch, keys=keys, rows=rows)
 
 
 def _align(preview: Preview) -> list[list[tuple[Any, bool, bool]]]:
