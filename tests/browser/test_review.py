@@ -189,3 +189,28 @@ def test_lists_are_filtered_by_state_and_words(open_page: Callable[..., Page]) -
     expect(page.get_by_text("Nothing found")).to_be_visible()
     page.goto("/pulls?q=cancelled")
     expect(page.get_by_role("link", name=re.compile(TITLE))).to_be_visible()
+
+
+def test_a_part_that_asks_for_itself_waits_while_somebody_writes_in_it(open_page: Callable[..., Page]) -> None:
+    page = open_page(PULL, who="olek")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if "/home/server" in request.url else None)
+    page.evaluate(
+        """() => {
+          const part = document.createElement('div');
+          part.innerHTML = `<div id="part" hx-get="/home/server" hx-trigger="every 100ms" hx-target="this">
+            <textarea aria-label="Said"></textarea></div>`;
+          document.querySelector('main').prepend(part);
+          part.querySelector('textarea').focus();
+          htmx.process(part);
+        }"""
+    )
+    said = page.get_by_label("Said")
+    said.press_sequentially("half a sen")
+    said.blur()
+    page.wait_for_timeout(500)
+    assert asked == []
+    expect(said).to_have_value("half a sen")
+    said.fill("")
+    said.blur()
+    expect(page.locator("#part")).to_contain_text("Worker")
