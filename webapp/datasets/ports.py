@@ -56,6 +56,12 @@ def list_open_pulls(*, principal: Principal, repository: Any, branches: Sequence
 
 
 @Port
+def list_concerning_pulls(*, principal: Principal, dataset: Dataset) -> Sequence[Any]:  # noqa: ARG001 - a question
+    """Return the newest open pull requests that change or affect a dataset, of those that the reader may see."""
+    return ()
+
+
+@Port
 def list_row_urls(
     *,
     dataset: Dataset,  # noqa: ARG001 - a question

@@ -19,7 +19,7 @@ class PullsConfig(AppConfig):
         from webapp.datasets.signals import transaction_committed
         from webapp.dispatch.stamps import register_stamps
         from webapp.dispatch.sweeps import register_sweep
-        from webapp.pulls.queries.lists import list_open_of_branches
+        from webapp.pulls.queries.lists import list_concerning, list_open_of_branches
         from webapp.pulls.services import attaching, checking, checks, loads, merging, pulls, queueing, receivers, sides
         from webapp.pulls.signals import event_recorded, standing_moved
         from webapp.repositories import signals
@@ -35,6 +35,7 @@ class PullsConfig(AppConfig):
         build_retried.connect(receivers.follow_retry, dispatch_uid="pulls.follow_retry")
         event_recorded.connect(receivers.follow_event, dispatch_uid="pulls.follow_event")
         standing_moved.connect(receivers.follow_standing, dispatch_uid="pulls.follow_standing")
+        ports.list_concerning_pulls.answer = list_concerning
         ports.list_open_pulls.answer = list_open_of_branches
         register_stamps(merging.STAMP, queueing.STAMP)
         register_keeper(attaching.list_shown)

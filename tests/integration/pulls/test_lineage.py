@@ -305,12 +305,16 @@ def test_the_page_of_a_dataset_names_what_is_one_step_away(client: Client) -> No
 def test_the_branches_of_a_dataset_lead_to_their_open_pull_requests(pull: PullRequest, client: Client) -> None:
     dataset = Dataset.objects.get(path="/shop/daily")
     link = 'href="/r/shop/pulls/1"'
-    assert link not in read_page(show(client, "ines", "/d/shop/daily?tab=branches"))
+    page = read_page(show(client, "ines", "/d/shop/daily?tab=branches"))
+    assert link in page
+    assert "and 1 that reads by fallback" in page
+    assert link not in read_page(show(client, "ines", "/d/shop/raw?tab=branches")), "it changes nothing of that one"
     master = dataset.branches.get(name="master")
     dataset.branches.create(name="feature", name_lower="feature", parent=master)
-    assert link in read_page(show(client, "ines", "/d/shop/daily?tab=branches"))
-    assert (
-        list(list_open_of_branches(principal=make.maker_of(pull.repository), dataset=dataset, branches=["idea"])) == []
-    )
+    page = read_page(show(client, "ines", "/d/shop/daily?tab=branches"))
+    assert link in page
+    assert "by fallback" not in page
+    by = make.maker_of(pull.repository)
+    assert list(list_open_of_branches(principal=by, repository=pull.repository, branches=["idea"])) == []
     PullRequest.objects.filter(pk=pull.pk).update(state=PullState.CLOSED)
     assert link not in read_page(show(client, "ines", "/d/shop/daily?tab=branches"))

@@ -279,7 +279,7 @@ def read_dataset_page(principal: Principal, *, path: str, request: DatasetReques
     folder_path, name = dataset.path.rsplit("/", 1)
     repository = ports.find_repository(paths=[dataset.path], branch=schema.branch)
     keys = ports.list_keys(repository=repository, dataset=dataset, branch=schema.branch)
-    shown = _Shown(dataset, line, schema, repository, keys)
+    shown = _Shown(dataset, branch, line, schema, repository, keys)
     names = history.list_names(dataset)
     opened = pointer.transaction if pointer and pointer.transaction and pointer.transaction.is_open else None
     return DatasetPage(
@@ -344,6 +344,7 @@ class _Shown:
     """A dataset on the branch that it is shown on."""
 
     dataset: Dataset
+    branch: str
     line: str
     """The branch whose history led to what is shown."""
     schema: SchemaView
@@ -370,7 +371,12 @@ def _read_panel(principal: Principal, shown: _Shown, request: DatasetRequest) ->
     if request.tab == "branches":
         return {
             "tree": history.read_tree(
-                principal, dataset, repository=shown.repository, q=request.q, page=request.branch_page
+                principal,
+                dataset,
+                branch=shown.branch,
+                repository=shown.repository,
+                q=request.q,
+                page=request.branch_page,
             ),
             "deleted": list(queries.list_deleted_branches(dataset)[:MOST_DELETED]),
             "protected": history.list_protected_ids(dataset),

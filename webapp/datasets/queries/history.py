@@ -21,7 +21,7 @@ from webapp.datasets.rules import ancestry, schemas
 from webapp.datasets.rules.transactions import TransactionState
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from django.db.models import QuerySet
 
@@ -60,10 +60,21 @@ class TreeRow:
 
 
 @dataclass(frozen=True)
+class FallbackRow:
+    """A branch that the dataset does not have, so that it reads another one."""
+
+    name: str
+    pulls: Sequence[Any]
+    """Open pull requests of the branch that change or affect the dataset."""
+
+
+@dataclass(frozen=True)
 class BranchTree:
     """A page of the tree, or of the branches in it whose names hold a text."""
 
     rows: Sequence[TreeRow]
+    fallbacks: Sequence[FallbackRow]
+    """The one that is asked for, and those of open pull requests; below the last page of the whole tree."""
     q: str
     page: int
     total: int
@@ -140,7 +151,9 @@ def list_names(dataset: Dataset) -> list[str]:
     return [name for name, _ in _arrange(dataset)]
 
 
-def read_tree(principal: Principal, dataset: Dataset, *, repository: Any, q: str = "", page: int = 0) -> BranchTree:
+def read_tree(
+    principal: Principal, dataset: Dataset, *, branch: str, repository: Any, q: str = "", page: int = 0
+) -> BranchTree:
     """Return a page of the branches in the order of the tree, each with what it adds to its parent.
 
     Those that a text chooses are drawn without rails: what connects them may not be among them.
@@ -158,7 +171,18 @@ def read_tree(principal: Principal, dataset: Dataset, *, repository: Any, q: str
         _make_row(branches[name], depth, rails, *forks.get(branches[name].pk, (0, None)), pulls.get(name, ()))
         for (name, depth), rails in shown
     ]
-    return BranchTree(rows=rows, q=q, page=page, total=len(drawn))
+    is_last = (page + 1) * PAGE_SIZE >= len(drawn)
+    names = {name for name, _ in arranged}
+    fallbacks = _list_fallbacks(principal, dataset, branch, names) if is_last and not q else ()
+    return BranchTree(rows=rows, fallbacks=fallbacks, q=q, page=page, total=len(drawn))
+
+
+def _list_fallbacks(principal: Principal, dataset: Dataset, branch: str, names: Collection[str]) -> list[FallbackRow]:
+    pulls: dict[str, list[Any]] = {} if branch in names else {branch: []}
+    for pull in ports.list_concerning_pulls(principal=principal, dataset=dataset):
+        if pull.source not in names:
+            pulls.setdefault(pull.source, []).append(pull)
+    return [FallbackRow(*row) for row in pulls.items()]
 
 
 def _arrange(dataset: Dataset) -> list[tuple[str, int]]:

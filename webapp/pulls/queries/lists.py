@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from django.db.models import QuerySet
 
     from webapp.core.principals import Principal
+    from webapp.datasets.models import Dataset
     from webapp.repositories.models import Repository
 
 ALL = "all"
 ME = "me"
+MOST_CONCERNING = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +67,12 @@ def list_open_of_branches(
     for pull in pulls.order_by("number"):
         by_branch.setdefault(pull.source, []).append(pull)
     return by_branch
+
+
+def list_concerning(*, principal: Principal, dataset: Dataset) -> list[PullRequest]:
+    """Return the newest open pull requests that change or affect a dataset, of those that the reader may see."""
+    pulls = waiting.list_visible(principal).filter(state=PullState.OPEN, datasets__dataset=dataset)
+    return list(pulls.select_related("repository").order_by("-pk")[:MOST_CONCERNING])
 
 
 def list_pulls(
