@@ -74,7 +74,7 @@ class BranchTree:
 
     rows: Sequence[TreeRow]
     fallbacks: Sequence[FallbackRow]
-    """The one that is asked for, and those of open pull requests; below the last page of the whole tree."""
+    """The one that is asked for, and those of open pull requests; none where branches are chosen by a text."""
     q: str
     page: int
     total: int
@@ -83,6 +83,11 @@ class BranchTree:
     def has_more(self) -> bool:
         """Whether there is a next page."""
         return (self.page + 1) * PAGE_SIZE < self.total
+
+    @property
+    def shown_fallbacks(self) -> Sequence[FallbackRow]:
+        """Return those that read by fallback below the last page, and none below the others."""
+        return () if self.has_more else self.fallbacks
 
     @property
     def part(self) -> NumberedPage:
@@ -171,9 +176,7 @@ def read_tree(
         _make_row(branches[name], depth, rails, *forks.get(branches[name].pk, (0, None)), pulls.get(name, ()))
         for (name, depth), rails in shown
     ]
-    is_last = (page + 1) * PAGE_SIZE >= len(drawn)
-    names = {name for name, _ in arranged}
-    fallbacks = _list_fallbacks(principal, dataset, branch, names) if is_last and not q else ()
+    fallbacks = () if q else _list_fallbacks(principal, dataset, branch, {name for name, _ in arranged})
     return BranchTree(rows=rows, fallbacks=fallbacks, q=q, page=page, total=len(drawn))
 
 
