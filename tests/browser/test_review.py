@@ -198,7 +198,7 @@ def test_a_part_that_asks_for_itself_waits_while_somebody_writes_in_it(open_page
     page.evaluate(
         """() => {
           const part = document.createElement('div');
-          part.innerHTML = `<div id="part" hx-get="/home/server" hx-trigger="every 100ms" hx-target="this">
+          part.innerHTML = `<div id="part" hx-get="/home/server" hx-trigger="every 100ms" hx-swap="innerHTML">
             <textarea aria-label="Said"></textarea></div>`;
           document.querySelector('main').prepend(part);
           part.querySelector('textarea').focus();
