@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, StreamingHttpResponse
-from django.utils.dateparse import parse_datetime
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework.request import Request
@@ -35,6 +33,7 @@ from webapp.core.api import ApiView
 from webapp.core.basic_auth import is_basic, read_basic
 from webapp.core.errors import InvalidInput, Unauthenticated
 from webapp.core.inputs import read_input
+from webapp.core.moments import read_moment
 from webapp.core.openapi import refusals
 from webapp.core.pagination import paginate
 from webapp.core.principals import Principal
@@ -113,13 +112,12 @@ def _authenticate_basic(request: HttpRequest, header: str) -> Principal:
 def _read_time(value: str | None) -> datetime | None:
     if not value:
         return None
-    with suppress(ValueError, OverflowError):  # well formed, and no day of the calendar, or none of UTC's
-        moment = parse_datetime(value)
-        if moment is not None and moment.tzinfo is not None:
-            return moment.astimezone(UTC)
-    raise InvalidInput(
-        "expires_at is a time with its zone.", errors={"expires_at": ["For example 2030-01-31T12:00:00Z."]}
-    )
+    moment = read_moment(value)
+    if moment is None:
+        raise InvalidInput(
+            "expires_at is a time with its zone.", errors={"expires_at": ["For example 2030-01-31T12:00:00Z."]}
+        )
+    return moment
 
 
 class TokenView(ApiView):

@@ -14,6 +14,7 @@ Modules:
     names: names of branches and datasets.
     ids: public ids of things that are not counted.
     numbers: whole numbers in addresses and properties.
+    moments: moments as people and programs write them.
     words: small pieces of English.
     errors: the errors that services raise.
     failures: what a failure of a part below means for the one who asked.

@@ -153,7 +153,7 @@ class History:
 
 def list_names(dataset: Dataset) -> list[str]:
     """Return the branches in the order of the tree."""
-    return [name for name, _ in _arrange(dataset)]
+    return [name for name, _ in _arrange(queries.list_parents(dataset))]
 
 
 def read_tree(
@@ -163,7 +163,8 @@ def read_tree(
 
     Those that a text chooses are drawn without rails: what connects them may not be among them.
     """
-    arranged = _arrange(dataset)
+    parents = queries.list_parents(dataset)
+    arranged = _arrange(parents)
     drawn = list(zip(arranged, ancestry.draw_rails(arranged), strict=True))
     if q:
         drawn = [((name, depth), ()) for (name, depth), _ in drawn if q.lower() in name.lower()]
@@ -176,7 +177,7 @@ def read_tree(
         _make_row(branches[name], depth, rails, *forks.get(branches[name].pk, (0, None)), pulls.get(name, ()))
         for (name, depth), rails in shown
     ]
-    fallbacks = () if q else _list_fallbacks(principal, dataset, branch, {name for name, _ in arranged})
+    fallbacks = () if q else _list_fallbacks(principal, dataset, branch, parents)
     return BranchTree(rows=rows, fallbacks=fallbacks, q=q, page=page, total=len(drawn))
 
 
@@ -188,9 +189,9 @@ def _list_fallbacks(principal: Principal, dataset: Dataset, branch: str, names: 
     return [FallbackRow(*row) for row in pulls.items()]
 
 
-def _arrange(dataset: Dataset) -> list[tuple[str, int]]:
+def _arrange(parents: Mapping[str, str | None]) -> list[tuple[str, int]]:
     """Return the branches in the order of the tree with their depth; those that only builds fill are leaves and left out."""
-    arranged = ancestry.arrange_tree(queries.list_parents(dataset), first=MASTER)
+    arranged = ancestry.arrange_tree(parents, first=MASTER)
     return [(name, depth) for name, depth in arranged if not name.startswith(queries.INTERNAL_PREFIX)]
 
 

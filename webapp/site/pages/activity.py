@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from django.db.models import Q
 from django.urls import reverse
-from django.utils.dateparse import parse_datetime
-from django.utils.timezone import is_aware
 
 from webapp.accounts import permissions as accounts
 from webapp.core import names
 from webapp.core.errors import BadRequest
+from webapp.core.moments import read_moment
 from webapp.datasets.models import Transaction
 from webapp.pulls.models import Comment, PullRequest, TimelineEvent
 
@@ -124,11 +123,8 @@ def _merge(sources: Iterable[_Source], *, most: int) -> list[FeedLine]:
 def _read_moment(text: str) -> datetime | None:
     if not text:
         return None
-    try:
-        moment = parse_datetime(text)
-    except ValueError:
-        moment = None
-    if moment is None or not is_aware(moment):
+    moment = read_moment(text)
+    if moment is None:
         raise BadRequest(f"{text!r} is no time in ISO 8601 with a time zone.", code="bad_time")
     return moment
 
