@@ -29,7 +29,6 @@ class BuildsConfig(AppConfig):
             closed.connect(queue.follow_closed_transaction, dispatch_uid="builds.follow_closed_transaction")
         ports.list_with_jobspec.answer = chains.list_with_jobspec
         ports.describe_maker.answer = describe_maker
-        ports.find_repository.answer = chains.find_repository
         ports.find_git_chain.answer = chains.find_git_chain
         register_stamps(*sweeping.STAMPS)
         register_part(health.check_backlog)

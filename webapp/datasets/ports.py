@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from webapp.core.ports import Port
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from webapp.core.principals import Principal
     from webapp.datasets.models import Dataset, Transaction
@@ -26,19 +26,13 @@ def list_with_jobspec(*, paths: Sequence[str]) -> set[str]:  # noqa: ARG001 - a 
 
 
 @Port
-def find_repository(*, paths: Iterable[str], branch: str) -> Any | None:  # noqa: ARG001 - a question
-    """Return the repository that makes or owns the first of these datasets that has one; None where there is none."""
-    return None
-
-
-@Port
-def describe_maker(*, principal: Principal, repository: Any, dataset: Dataset, branch: str) -> Any | None:  # noqa: ARG001 - a question
+def describe_maker(*, principal: Principal, dataset: Dataset, branch: str) -> Any | None:  # noqa: ARG001 - a question
     """Return what makes a dataset on a branch, as far as the reader may see it; None where nothing is known to."""
     return None
 
 
 @Port
-def list_keys(*, repository: Any, dataset: Dataset, branch: str) -> Sequence[str]:  # noqa: ARG001 - a question
+def list_keys(*, dataset: Dataset, branch: str) -> Sequence[str]:  # noqa: ARG001 - a question
     """Return the columns by which rows of a dataset are told apart; none where nobody has said so."""
     return ()
 
@@ -50,7 +44,7 @@ def list_changes(transactions: Sequence[Transaction]) -> Mapping[str, Any]:  # n
 
 
 @Port
-def list_open_pulls(*, principal: Principal, repository: Any, branches: Sequence[str]) -> Mapping[str, Sequence[Any]]:  # noqa: ARG001 - a question
+def list_open_pulls(*, principal: Principal, dataset: Dataset, branches: Sequence[str]) -> Mapping[str, Sequence[Any]]:  # noqa: ARG001 - a question
     """Return the open pull requests of a dataset's repository by source branch, of those that the reader may see."""
     return {}
 

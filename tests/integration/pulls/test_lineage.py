@@ -315,6 +315,6 @@ def test_the_branches_of_a_dataset_lead_to_their_open_pull_requests(pull: PullRe
     assert link in page
     assert "by fallback" not in page
     by = make.maker_of(pull.repository)
-    assert list(list_open_of_branches(principal=by, repository=pull.repository, branches=["idea"])) == []
+    assert list(list_open_of_branches(principal=by, dataset=dataset, branches=["idea"])) == []
     PullRequest.objects.filter(pk=pull.pk).update(state=PullState.CLOSED)
     assert link not in read_page(show(client, "ines", "/d/shop/daily?tab=branches"))

@@ -14,7 +14,6 @@ from webapp.repositories.pages.frame import ref_url
 if TYPE_CHECKING:
     from webapp.core.principals import Principal
     from webapp.datasets.models import Dataset
-    from webapp.repositories.models import Repository
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +27,9 @@ class DatasetMaker:
     """That the dataset has to meet before its transaction is committed."""
 
 
-def describe_maker(
-    *, principal: Principal, repository: Repository | None, dataset: Dataset, branch: str
-) -> DatasetMaker | None:
+def describe_maker(*, principal: Principal, dataset: Dataset, branch: str) -> DatasetMaker | None:
     """Return what a build on a branch would make a dataset with; None where that is nothing, or not the reader's to see."""
+    repository = chains.find_repository(paths=[dataset.path], branch=branch)
     chain = chains.default_chain(repository=repository, branch=branch)
     outputs = PublishedOutput.objects.filter(path=dataset.path, branch__in=chain).select_related("spec__repository")
     output = outputs.order_by(rank_branches(chain)).first()

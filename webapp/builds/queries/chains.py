@@ -11,6 +11,7 @@ from webapp.builds.rules import fallback
 from webapp.builds.rules.waiting import BranchHead, FailedHead
 from webapp.core import names
 from webapp.core.errors import NotFound
+from webapp.core.once import asked_once
 from webapp.repositories import queries as repositories
 from webapp.repositories.models import Publication, Repository
 from webapp.repositories.rules.states import PublicationState
@@ -21,7 +22,11 @@ if TYPE_CHECKING:
 
 def find_repository(*, paths: Iterable[str], branch: str) -> Repository | None:
     """Return the repository that makes the first of these datasets that any repository makes or owns."""
-    paths = list(paths)
+    return _find_repository(tuple(paths), branch)
+
+
+@asked_once
+def _find_repository(paths: tuple[str, ...], branch: str) -> Repository | None:
     for path in paths:
         published = PublishedOutput.objects.filter(path=path).select_related("spec__repository")
         output = published.filter(branch=branch).first() or published.first()

@@ -136,22 +136,17 @@ def suggest_ends(dataset: Dataset, branch: str) -> tuple[str, str]:
 
 def read_rules(dataset: Dataset, *, branch: str, keys: Sequence[str] | None = None) -> ComparisonRules:
     """Return how rows are compared: by pipeline.toml on the branch, else on the default branch; `keys` overrides."""
-    rules = _read_rules_in(chains.find_repository(paths=[dataset.path], branch=branch), dataset, branch)
+    repository = chains.find_repository(paths=[dataset.path], branch=branch)
+    rules = _rules_on(repository, dataset.path, branch) if repository else None
+    if rules is None and repository is not None:
+        rules = _rules_on(repository, dataset.path, repository.default_branch)
+    rules = rules or ComparisonRules()
     return rules if keys is None else replace(rules, key=tuple(keys))
 
 
-def list_keys(*, repository: Repository | None, dataset: Dataset, branch: str) -> tuple[str, ...]:
+def list_keys(*, dataset: Dataset, branch: str) -> tuple[str, ...]:
     """Return the columns by which rows of a dataset are told apart on a branch; none where nobody has said so."""
-    return _read_rules_in(repository, dataset, branch).key
-
-
-def _read_rules_in(repository: Repository | None, dataset: Dataset, branch: str) -> ComparisonRules:
-    if repository is None:
-        return ComparisonRules()
-    rules = _rules_on(repository, dataset.path, branch)
-    if rules is None:
-        rules = _rules_on(repository, dataset.path, repository.default_branch)
-    return rules or ComparisonRules()
+    return read_rules(dataset, branch=branch).key
 
 
 def _rules_on(repository: Repository, path: str, branch: str) -> ComparisonRules | None:

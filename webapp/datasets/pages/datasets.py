@@ -277,9 +277,8 @@ def read_dataset_page(principal: Principal, *, path: str, request: DatasetReques
     owner = permissions.find_folder_owner(dataset.path)
     can_write = _can_write(principal, dataset, branch)
     folder_path, name = dataset.path.rsplit("/", 1)
-    repository = ports.find_repository(paths=[dataset.path], branch=schema.branch)
-    keys = ports.list_keys(repository=repository, dataset=dataset, branch=schema.branch)
-    shown = _Shown(dataset, branch, line, schema, repository, keys)
+    keys = ports.list_keys(dataset=dataset, branch=schema.branch)
+    shown = _Shown(dataset, branch, line, schema, keys)
     names = history.list_names(dataset)
     opened = pointer.transaction if pointer and pointer.transaction and pointer.transaction.is_open else None
     return DatasetPage(
@@ -303,7 +302,7 @@ def read_dataset_page(principal: Principal, *, path: str, request: DatasetReques
         can_load=may_write and pinned is None,
         load_url=f"{reverse('upload')}?{urlencode({'dataset': dataset.path, 'branch': branch})}",
         rights=_describe_rights(principal, dataset),
-        maker=ports.describe_maker(principal=principal, repository=repository, dataset=dataset, branch=branch),
+        maker=ports.describe_maker(principal=principal, dataset=dataset, branch=branch),
         keys=keys,
         hidden_columns=sorted(permissions.list_sensitive(principal, dataset.path)),
         snippets=snippets.write_snippets(
@@ -348,8 +347,6 @@ class _Shown:
     line: str
     """The branch whose history led to what is shown."""
     schema: SchemaView
-    repository: Any
-    """That makes or owns it; None where there is none."""
     keys: Sequence[str]
 
 
@@ -374,7 +371,6 @@ def _read_panel(principal: Principal, shown: _Shown, request: DatasetRequest) ->
                 principal,
                 dataset,
                 branch=shown.branch,
-                repository=shown.repository,
                 q=request.q,
                 page=request.branch_page,
             ),

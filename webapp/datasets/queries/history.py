@@ -156,9 +156,7 @@ def list_names(dataset: Dataset) -> list[str]:
     return [name for name, _ in _arrange(queries.list_parents(dataset))]
 
 
-def read_tree(
-    principal: Principal, dataset: Dataset, *, branch: str, repository: Any, q: str = "", page: int = 0
-) -> BranchTree:
+def read_tree(principal: Principal, dataset: Dataset, *, branch: str, q: str = "", page: int = 0) -> BranchTree:
     """Return a page of the branches in the order of the tree, each with what it adds to its parent.
 
     Those that a text chooses are drawn without rails: what connects them may not be among them.
@@ -172,7 +170,7 @@ def read_tree(
     shown = drawn[page * PAGE_SIZE : (page + 1) * PAGE_SIZE]
     branches = {branch.name: branch for branch in list_branches(dataset).filter(name__in=[row[0][0] for row in shown])}
     forks = _find_forks([branch for branch in branches.values() if branch.name != MASTER])
-    pulls = ports.list_open_pulls(principal=principal, repository=repository, branches=list(branches))
+    pulls = ports.list_open_pulls(principal=principal, dataset=dataset, branches=list(branches))
     rows = [
         _make_row(branches[name], depth, rails, *forks.get(branches[name].pk, (0, None)), pulls.get(name, ()))
         for (name, depth), rails in shown

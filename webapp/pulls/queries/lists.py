@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Self
 
 from django.db.models import Prefetch, Q
 
+from webapp.builds.queries import chains
 from webapp.core.errors import InvalidInput
 from webapp.core.filters import ListFilter, offer
+from webapp.core.names import MASTER
 from webapp.core.numbers import read_count
 from webapp.pulls.models import Assignee, PullLabel, PullRequest, Review, ReviewRequest
 from webapp.pulls.queries import waiting
@@ -59,9 +61,10 @@ class PullFilter(ListFilter):
 
 
 def list_open_of_branches(
-    *, principal: Principal, repository: Repository | None, branches: Collection[str]
+    *, principal: Principal, dataset: Dataset, branches: Collection[str]
 ) -> Mapping[str, Sequence[PullRequest]]:
-    """Return the open pull requests of some branches of a repository, by branch."""
+    """Return the open pull requests of some branches, by branch, in the repository that makes or owns a dataset."""
+    repository = chains.find_repository(paths=[dataset.path], branch=MASTER)
     pulls = waiting.list_visible(principal).filter(repository=repository, state=PullState.OPEN, source__in=branches)
     by_branch: dict[str, list[PullRequest]] = {}
     for pull in pulls.order_by("number"):
