@@ -63,6 +63,17 @@ def import_history(repository: Repository, *, commits: int, branches: int = 0) -
     run_git(repository.path, "fast-import", "--quiet", "--force", content="".join(lines).encode())
 
 
+def import_line(repository: Repository, *, branch: str, commits: int) -> None:
+    """Give a branch a line of commits above its head, and announce it as one push."""
+    head = repository.git.get_head(branch)
+    lines = [
+        write_commit(ref=branch, number=number, parents=[f":{number}" if number else head]) for number in range(commits)
+    ]
+    run_git(repository.path, "fast-import", "--quiet", content="".join(lines).encode())
+    after = repository.git.get_head(branch)
+    services.announce(repository=repository, branch=branch, before=head, after=after, by=None)
+
+
 def announce_all(repository: Repository) -> None:
     """Announce every branch, the default one first."""
     heads = repository.git.list_heads()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from django.conf import settings
 
 from webapp.accounts import permissions, queries
+from webapp.core.numbered import CutList
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +35,7 @@ class ProfilePage:
     """What lets this session link its account there."""
     has_password: bool
     """Whether they may sign in with one."""
-    sessions: Sequence[UserSession]
+    sessions: CutList[UserSession]
     session_key: str
     """Of the one that asks."""
     idle_hours: float
@@ -60,7 +61,7 @@ def read_profile(user: User, *, session_key: str, link: str) -> ProfilePage:
         provider=settings.TRIBUTARY_OIDC_NAME,
         link=link,
         has_password=permissions.may_use_password(user),
-        sessions=list(queries.list_sessions(user_id=user.pk)[:MOST_SESSIONS]),
+        sessions=CutList.of(queries.list_sessions(user_id=user.pk), MOST_SESSIONS),
         session_key=session_key,
         idle_hours=settings.TRIBUTARY_SESSION_IDLE_HOURS,
         most_hours=settings.TRIBUTARY_SESSION_HOURS,

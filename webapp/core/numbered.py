@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from django.db.models import QuerySet
+
+Row = TypeVar("Row")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +60,21 @@ class NumberedPage:
     def link_next(self, write: Callable[[int], str]) -> str:
         """Return the address of the page behind, written by its number; empty of the last."""
         return "" if self.next is None else write(self.next)
+
+
+@dataclass(frozen=True, slots=True)
+class CutList(Generic[Row]):
+    """The first rows of a list that is not turned, and how many it has."""
+
+    rows: list[Row]
+    total: int
+
+    @classmethod
+    def of(cls, rows: QuerySet[Any], most: int) -> CutList[Any]:
+        """Read so many, and count all."""
+        return cls(list(rows[:most]), rows.order_by().count())
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether there are more."""
+        return self.total > len(self.rows)

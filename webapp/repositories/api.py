@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 from drf_spectacular.utils import OpenApiParameter, PolymorphicProxySerializer, extend_schema
 from rest_framework.response import Response
@@ -191,28 +191,6 @@ class BranchView(RepositoryEndpoint):
         return Response(status=204)
 
 
-class _Commits:
-    """The commits of a ref as a sequence that is only walked where it is read."""
-
-    def __init__(self, repository: Repository, ref: str, filters: queries.CommitFilter) -> None:
-        self.repository, self.ref, self.filters = repository, ref, filters
-
-    def __len__(self) -> int:
-        return queries.count_commits(self.repository, self.ref)
-
-    @overload
-    def __getitem__(self, index: int) -> CommitInfo: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[CommitInfo]: ...
-    def __getitem__(self, index: int | slice) -> CommitInfo | list[CommitInfo]:
-        if isinstance(index, int):
-            return self[index : index + 1][0]
-        start = index.start or 0
-        return queries.list_commits(
-            self.repository, self.ref, filters=self.filters, offset=start, limit=(index.stop or start) - start
-        )
-
-
 class CommitsView(RepositoryEndpoint):
     """The commits of a branch."""
 
@@ -227,7 +205,8 @@ class CommitsView(RepositoryEndpoint):
         """List commits, newest first."""
         repository = self.find(repo)
         branch = request.query_params.get("branch") or repository.default_branch
-        commits: Any = _Commits(repository, branch, queries.CommitFilter.read_api(request.query_params))
+        filters = queries.CommitFilter.read_api(request.query_params)
+        commits: Any = queries.LazyCommits(repository, branch, filters=filters)
 
         def look_up(page: list[CommitInfo]) -> dict[str, Any]:
             shas = [commit.sha for commit in page]

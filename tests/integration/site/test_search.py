@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.factories import datasets as make_data
+
 if TYPE_CHECKING:
     from django.test import Client
+
+    from webapp.accounts.models import User
 
 pytestmark = pytest.mark.django_db
 SECTION = re.compile(r'<a class="strong" href="(/guide[^"]*#[^"]+)">([^<]+)</a>')
@@ -38,3 +42,12 @@ def test_an_excerpt_shows_the_words_and_is_escaped(admin_client: Client) -> None
     nothing = admin_client.get("/search", {"q": "<b>zzyzx"}).content.decode()
     assert "<b>zzyzx" not in nothing
     assert "Nothing found" in nothing
+
+
+def test_it_says_how_many_there_are_and_where_the_others_are(admin_client: Client, admin_user: User) -> None:
+    for number in range(23):
+        make_data.a_dataset(f"/shop/delays{number}", by=admin_user)
+    page = admin_client.get("/search", {"q": "delays"}).content.decode()
+    assert re.search(r'id="s-d">Datasets</h2>\s*<span class="count">23</span>', page)
+    assert re.search(r'20 of 23 datasets:\s*<a href="/datasets\?q=delays">all of them</a>', page)
+    assert admin_client.get("/datasets", {"q": "delays"}).content.decode().count("/shop/delays") >= 23

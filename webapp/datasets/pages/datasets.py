@@ -17,7 +17,7 @@ from webapp.catalog.rules.errors import DamagedTable
 from webapp.core.choices import Choices, Picker, choose
 from webapp.core.errors import AppError, find_refusal
 from webapp.core.names import MASTER
-from webapp.core.numbered import NumberedPage
+from webapp.core.numbered import CutList, NumberedPage
 from webapp.datasets import ports, queries
 from webapp.datasets.models import DatasetBranch
 from webapp.datasets.pages.table import TablePanel, read_table
@@ -374,7 +374,7 @@ def _read_panel(principal: Principal, shown: _Shown, request: DatasetRequest) ->
                 q=request.q,
                 page=request.branch_page,
             ),
-            "deleted": list(queries.list_deleted_branches(dataset)[:MOST_DELETED]),
+            "deleted": CutList.of(queries.list_deleted_branches(dataset), MOST_DELETED),
             "protected": history.list_protected_ids(dataset),
             "history": history.read_history(dataset, branch=shown.line, aborted=request.aborted, page=request.page),
             "aborted": request.aborted,

@@ -147,7 +147,8 @@ class PullCommits(PullEndpoint):
     @extend_schema(operation_id="listPullCommits", responses=CommitSerializer(many=True))
     def get(self, request: Request, repo: str, number: int) -> Response:
         """List the commits, newest first."""
-        commits = queries.list_own_commits(self.find(repo, number))
+        pull = self.find(repo, number)
+        commits: Any = repositories.LazyCommits(pull.repository, pull.head_sha, not_in=queries.find_base(pull))
         return Response(paginate(request._request, commits, CommitSerializer))
 
 

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 LINES = 400
 """Lines of one file that are drawn at once."""
 FILES = 30
+COMMITS_A_PAGE = 100
+BUILDS_A_PAGE = 50
 """Of a page."""
 
 
@@ -56,6 +58,10 @@ class PullCommitsPage:
     head: PullHead
     tab: str
     commits: list[PullCommitRow]
+    text: str
+    """Which of all are shown."""
+    previous: int | None
+    next: int | None
 
 
 @dataclass(frozen=True)
@@ -161,20 +167,27 @@ class PullBuildsPage:
     head: PullHead
     tab: str
     builds: list[PullBuildRow]
+    total: int
     build_url: str
     is_moving: bool
+    text: str
+    """Which of all are shown."""
+    previous: int | None
+    next: int | None
 
 
-def read_commits(principal: Principal, repository: str, number: int) -> PullCommitsPage:
+def read_commits(principal: Principal, repository: str, number: int, *, page: str) -> PullCommitsPage:
     """Return what the Commits tab shows."""
     loaded = load(principal, repository, number)
-    commits = queries.list_own_commits(loaded.pull)
+    head = read_head(principal, loaded)
+    part = NumberedPage.choose(read_count(page) or 1, size=COMMITS_A_PAGE, total=head.commits)
+    commits = queries.list_own_commits(loaded.pull, offset=part.start, limit=part.size)
     published = repositories.publications_of_commits(
         loaded.pull.repository, [commit.sha for commit in commits], branch=loaded.pull.source
     )
     return PullCommitsPage(
         **frame(repository),
-        head=read_head(principal, loaded),
+        head=head,
         tab="Commits",
         commits=[
             PullCommitRow(
@@ -182,6 +195,9 @@ def read_commits(principal: Principal, repository: str, number: int) -> PullComm
             )
             for commit in repositories.name_authors(commits)
         ],
+        text=part.text,
+        previous=part.previous,
+        next=part.next,
     )
 
 
@@ -302,26 +318,32 @@ def group_files(files: list[FileView]) -> list[ChangedFolder]:
     return [ChangedFolder(name, folders[name]) for name in sorted(folders)]
 
 
-def read_builds(principal: Principal, repository: str, number: int) -> PullBuildsPage:
+def read_builds(principal: Principal, repository: str, number: int, *, page: str) -> PullBuildsPage:
     """Return what the Builds tab shows."""
     loaded = load(principal, repository, number)
     pull = loaded.pull
-    own = Build.objects.filter(repository=pull.repository, branch=pull.source, kind="run").select_related("by")
-    queued = QueuedMerge.objects.filter(pull=pull).exclude(build=None).values("build")
-    tests = Build.objects.filter(pk__in=queued).select_related("by").order_by("-pk")
-    roles = {**dict.fromkeys(tests, "test of the merge queue"), **dict.fromkeys(own.order_by("-pk")[:50], "")}
-    merge = Merge.objects.filter(pull=pull).exclude(build=None).select_related("build__by").first()
-    if merge is not None and merge.build is not None:
-        roles = {merge.build: "rebuild of the merge", **roles}
-    reasons = builds.read_reasons(builds=roles)
-    rows = [_describe_build(build, role, reasons[build.pk]) for build, role in roles.items()]
+    listed = queries.list_builds(pull)
+    part = NumberedPage.choose(read_count(page) or 1, size=BUILDS_A_PAGE, total=listed.order_by().count())
+    shown = list(listed.select_related("by")[part.start : part.end])
+    roles = {
+        **dict.fromkeys(
+            QueuedMerge.objects.filter(pull=pull).values_list("build", flat=True), "test of the merge queue"
+        ),
+        **dict.fromkeys(Merge.objects.filter(pull=pull).values_list("build", flat=True), "rebuild of the merge"),
+    }
+    reasons = builds.read_reasons(builds=shown)
+    rows = [_describe_build(build, roles.get(build.pk, ""), reasons[build.pk]) for build in shown]
     return PullBuildsPage(
         **frame(repository),
         head=read_head(principal, loaded),
         tab="Builds",
         builds=rows,
+        total=part.total,
         build_url=reverse("pull-build", args=[repository, number]),
         is_moving=any(row.build.state in BUILD_UNFINISHED for row in rows),
+        text=part.text,
+        previous=part.previous,
+        next=part.next,
     )
 
 

@@ -208,7 +208,7 @@ def read_head(principal: Principal, loaded: Loaded) -> PullHead:
     pull = loaded.pull
     name = pull.repository.name
     diff = counts.sum_rows(loaded.rows)
-    commits = len(queries.list_own_commits(pull))
+    commits = queries.count_own_commits(pull)
     may_write = can_repository(principal, name, "write")
     approve_note = _explain_approval(principal, pull)
     may_maintain = can_repository(principal, name, "maintain")
@@ -272,7 +272,7 @@ def _count_files(pull: PullRequest) -> int | None:
 def _list_tabs(loaded: Loaded, diff: counts.DiffSum, commits: int) -> list[Tab]:
     pull, url = loaded.pull, loaded.url
     talk = pull.comments.filter(deleted_at=None).count() + pull.reviews.count()
-    builds = Build.objects.filter(repository=pull.repository, branch=pull.source, kind="run").count()
+    builds = queries.list_builds(pull).order_by().count()
     files = _count_files(pull)
     is_counted = bool(loaded.rows) or loaded.is_complete  # none is known of is not none
     return [

@@ -17,11 +17,12 @@ from webapp.core.names import MASTER
 from webapp.core.numbers import read_count
 from webapp.pulls.models import PullRequest
 from webapp.pulls.pages import lines
-from webapp.pulls.pages.code import FILES, ChangedFolder, FileView, group_files, view_file
+from webapp.pulls.pages.code import COMMITS_A_PAGE, FILES, ChangedFolder, FileView, group_files, view_file
 from webapp.pulls.pages.head import frame
 from webapp.pulls.queries.labels import list_labels
 from webapp.pulls.queries.lists import ALL, PullFilter, list_pulls
 from webapp.pulls.queries.own import choose_to_land, list_own
+from webapp.pulls.queries.pulls import count_apart
 from webapp.pulls.queries.templates import read_template
 from webapp.pulls.rules.datasets import classify_datasets
 from webapp.pulls.rules.labels import TONE_CHOICES
@@ -152,6 +153,8 @@ class Difference:
     """What a branch has and its target lacks."""
 
     commits: list[CommitInfo] = field(default_factory=list)
+    """The newest of them."""
+    commit_count: int = 0
     files: list[FileView] = field(default_factory=list)
     """The first of them."""
     file_count: int = 0
@@ -280,7 +283,10 @@ def _compare(repository: Repository, source: str, target: str) -> Difference:
         loaded=loaded,
     )
     return Difference(
-        commits=repositories.name_authors(repositories.list_commits(repository, head, not_in=base, limit=100)),
+        commits=repositories.name_authors(
+            repositories.list_commits(repository, head, not_in=base, limit=COMMITS_A_PAGE)
+        ),
+        commit_count=count_apart(repository, sha=head, base=base).ahead,
         files=[view_file(repository, source, file, may_edit=False, whole="", here=here, keeps={}) for file in files],
         file_count=len(changed),
         datasets=changes if MASTER in (source, target) or changes else {},

@@ -13,6 +13,7 @@ from webapp.builds.models import Build
 from webapp.builds.rules.states import BuildState
 from webapp.comparisons.pages.rows import DiffTable, draw_picture
 from webapp.comparisons.rules.row_keys import write_key
+from webapp.core.errors import NotFound
 from webapp.core.templatetags.ui import duration
 from webapp.core.words import counted
 from webapp.pulls.models import Comment, Review, TimelineEvent
@@ -24,7 +25,7 @@ from webapp.pulls.queries.remarks import Remark, RemarkReader, make_remark
 from webapp.pulls.queries.threads import list_threads
 from webapp.pulls.queries.timeline import is_event_visible
 from webapp.pulls.rules import states
-from webapp.repositories.queries import publications_of_commits
+from webapp.repositories.queries import list_commits, publications_of_commits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 _FIRST = {"opened": 0, "first-commits": 1, "first-build": 2}
 """What happened before it was opened, in that order."""
+FIRST_COMMITS = 20
+"""Of those with which it was opened, the newest ones, that are named."""
 QUOTED_LINES = 10
 """Of code, in the Conversation: the last ones."""
 
@@ -205,17 +208,27 @@ def _list_pushed(events: Iterable[TimelineEvent]) -> list[str]:
     return [commit["sha"] for event in events for commit in event.data.get("commits", ())]
 
 
+def _describe_first_commits(pull: PullRequest, head: str, base: str) -> list[ConversationEntry]:
+    """Return an entry about the commits with which it was opened; none where Git has forgotten them since."""
+    try:
+        count = queries.count_apart(pull.repository, sha=head, base=base).ahead
+        newest = list_commits(pull.repository, head, not_in=base, limit=FIRST_COMMITS)
+    except NotFound:
+        return []
+    if not newest:
+        return []
+    lines = [{"sha": commit.sha, "subject": commit.subject} for commit in reversed(newest)]
+    published = publications_of_commits(pull.repository, [commit.sha for commit in newest], branch=pull.source)
+    entry = ConversationEntry("first-commits", pull.created_at, actor=pull.author.username)
+    pushed = _describe_push(pull, entry, {"commits": lines, "count": count}, published)
+    return [replace(pushed, text=f"opened it with {counted(count, 'commit')}")]
+
+
 def _describe_beginning(loaded: Loaded, events: Iterable[TimelineEvent]) -> list[ConversationEntry]:
     """Return the commits with which it was opened, and the build that there was then: no event was recorded of them."""
-    pull, shas = loaded.pull, set(_list_pushed(events))
-    first = [commit for commit in reversed(queries.list_own_commits(pull)) if commit.sha not in shas][:20]
-    entries = []
-    if first:
-        data: dict[str, Any] = {"commits": [{"sha": commit.sha, "subject": commit.subject} for commit in first]}
-        published = publications_of_commits(pull.repository, [commit.sha for commit in first], branch=pull.source)
-        entry = ConversationEntry("first-commits", pull.created_at, actor=pull.author.username)
-        pushed = _describe_push(pull, entry, data, published)
-        entries.append(replace(pushed, text=f"opened it with {len(first)} commit{'s' if len(first) != 1 else ''}"))
+    pull = loaded.pull
+    opened = next((event.data for event in events if event.kind == "opened"), None)
+    entries = _describe_first_commits(pull, opened["head"], opened["base"]) if opened else []
     build = (
         Build.objects.filter(
             repository=pull.repository, branch=pull.source, kind="run", finished_at__lt=pull.created_at
@@ -469,12 +482,13 @@ def _describe_push(
         icon="git-commit",
         text=_say_pushed(count, int(data.get("taken", 0)), pull.target),
         commits=tuple(commits),
+        note=f"Of {count:,} commits the newest {len(commits)}." if count > len(commits) > 0 else "",
     )
 
 
 def _say_pushed(count: int, taken: int, target: str) -> str:
     """Say what came to the source: own commits, and those that the target has."""
-    own, of_target = (f"{number} commit{'s' if number != 1 else ''}" for number in (count, taken))
+    own, of_target = counted(count, "commit"), counted(taken, "commit")
     if not taken:
         return f"pushed {own}"
     return f"pushed {own} and took {of_target} of {target}" if count else f"took {of_target} of {target}"

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from webapp.pulls.models import PullRequest
 
 MOST_COMMITS = 10_000
+"""Of a pull request, or of a push to it, that are looked at one by one."""
 
 
 def list_ineligible(pull: PullRequest, *, reviewers: Iterable[User], base: str) -> dict[str, Objection]:

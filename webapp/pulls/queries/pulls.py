@@ -125,9 +125,14 @@ def check_target(pull: PullRequest, target_sha: str, expected: str | None) -> No
         raise Conflict(message, code="target_moved", target_head=target_sha)
 
 
-def list_own_commits(pull: PullRequest) -> list[CommitInfo]:
+def list_own_commits(pull: PullRequest, *, offset: int = 0, limit: int | None = None) -> list[CommitInfo]:
     """List the commits that the source has and the target has not, newest first; after a merge, the merged ones."""
-    return repositories.list_commits(pull.repository, pull.head_sha, not_in=find_base(pull), limit=250)
+    return repositories.list_commits(pull.repository, pull.head_sha, not_in=find_base(pull), offset=offset, limit=limit)
+
+
+def count_own_commits(pull: PullRequest) -> int:
+    """Count these commits."""
+    return count_apart(pull.repository, sha=pull.head_sha, base=find_base(pull)).ahead
 
 
 class Apart(NamedTuple):
@@ -253,6 +258,14 @@ def find_latest_build(pull: PullRequest) -> Build | None:
         .order_by("-id")
         .first()
     )
+
+
+def list_builds(pull: PullRequest) -> QuerySet[Build]:
+    """List the builds of its source, of its places in the merge queue and of its merge, newest first."""
+    tests = QueuedMerge.objects.filter(pull=pull).exclude(build=None).values("build")
+    rebuilds = Merge.objects.filter(pull=pull).exclude(build=None).values("build")
+    own = Q(repository=pull.repository, branch=pull.source, kind="run")
+    return Build.objects.filter(own | Q(pk__in=tests) | Q(pk__in=rebuilds)).order_by("-pk")
 
 
 def list_blockers(pull: PullRequest) -> list[approvals.Blocker]:

@@ -11,8 +11,9 @@ from webapp.accounts.permissions import check_repository
 from webapp.accounts.queries import principal_for_user
 from webapp.core.errors import AppError, Conflict, Unavailable
 from webapp.pulls.models import PullCheck, PullRequest
+from webapp.pulls.queries.approvers import MOST_COMMITS
 from webapp.pulls.queries.checked import get_query_check
-from webapp.pulls.queries.pulls import find_base
+from webapp.pulls.queries.pulls import list_own_commits
 from webapp.pulls.rules import states
 from webapp.pulls.rules.states import PullState
 from webapp.pulls.services.remarks import record_pull_act
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 TASK = "webapp.pulls.tasks.run_checks"
 MOST_PULLS = 20
 """That a sweep rings for at a time."""
-MOST_COMMITS = 10_000
 
 
 def follow_checks(pull: PullRequest) -> None:
@@ -175,7 +175,7 @@ def _can_read(principal: Principal, pull: PullRequest, named: NamedTables) -> bo
 
 
 def _list_bringers(pull: PullRequest) -> Iterator[tuple[User, str]]:
-    commits = repositories.list_commits(pull.repository, pull.head_sha, not_in=find_base(pull), limit=MOST_COMMITS)
+    commits = list_own_commits(pull, limit=MOST_COMMITS)
     pushers = repositories.list_pushers(pull.repository, branch=pull.source, commits=[commit.sha for commit in commits])
     for user in User.objects.filter(pk__in=pushers).order_by("pk"):
         yield user, pushers[user.pk]

@@ -18,6 +18,7 @@ from webapp.datasets import queries as datasets
 from webapp.pulls import signals
 from webapp.pulls.models import NamedComparison, PullDataset, PullRequest, Review
 from webapp.pulls.queries import pulls as queries
+from webapp.pulls.queries.approvers import MOST_COMMITS
 from webapp.pulls.queries.looked import SeenRows, list_seen
 from webapp.pulls.queries.own import list_files_to_land, list_own
 from webapp.pulls.queries.sides import Course, find_ends
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
     from webapp.repositories.models import Repository
 
 NUMBER_TRIES = 5
+LINES = 20
+"""Of the commits of a push, the newest ones, that its event names."""
 NO_RULES = CombinedRules(ComparisonRules())
 REFRESH_TASK = "webapp.pulls.tasks.refresh"
 
@@ -100,8 +103,9 @@ def open_pull(
 
 def _record_commits(pull: PullRequest, *, before: str, after: str, target: str) -> None:
     """Note what came to the source: its own commits, and how many of the target's a merge brought."""
-    new = repositories.list_commits(pull.repository, after, not_in=before, limit=250)
-    own = {commit.sha for commit in repositories.list_commits(pull.repository, after, not_in=target, limit=250)}
+    new = repositories.list_commits(pull.repository, after, not_in=before, limit=MOST_COMMITS)
+    ahead = repositories.list_commits(pull.repository, after, not_in=target, limit=MOST_COMMITS)
+    own = {commit.sha for commit in ahead}
     commits = [commit for commit in new if commit.sha in own]
     record_event(
         pull=pull,
@@ -111,7 +115,7 @@ def _record_commits(pull: PullRequest, *, before: str, after: str, target: str) 
         data={
             "before": before,
             "after": after,
-            "commits": [{"sha": commit.sha, "subject": commit.subject} for commit in reversed(commits[:20])],
+            "commits": [{"sha": commit.sha, "subject": commit.subject} for commit in reversed(commits[:LINES])],
             "count": len(commits),
             "taken": len(new) - len(commits),
         },

@@ -121,7 +121,8 @@ def show_news(request: HttpRequest, repo: str, number: int) -> HttpResponse:
 @require_safe
 def show_commits(request: HttpRequest, repo: str, number: int) -> HttpResponse:
     """Show its commits with what came of publishing them."""
-    return pages.render(request, "pulls/pull-commits.html", code.read_commits(signed_in(request), repo, number))
+    page = code.read_commits(signed_in(request), repo, number, page=request.GET.get("page", ""))
+    return pages.render(request, "pulls/pull-commits.html", page)
 
 
 @require_safe
@@ -139,7 +140,8 @@ def show_code(request: HttpRequest, repo: str, number: int) -> HttpResponse:
 @require_safe
 def show_builds(request: HttpRequest, repo: str, number: int) -> HttpResponse:
     """Show the builds of the source branch, and of the merge."""
-    return pages.render(request, "pulls/pull-builds.html", code.read_builds(signed_in(request), repo, number))
+    page = code.read_builds(signed_in(request), repo, number, page=request.GET.get("page", ""))
+    return pages.render(request, "pulls/pull-builds.html", page)
 
 
 @require_safe

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from webapp.accounts.queries import list_folders
 from webapp.core.numbered import NumberedPage
+from webapp.core.words import counted
 from webapp.repositories.errors import git_refusals
 from webapp.repositories.pages.frame import Crumb, Frame, crumbs, frame, number_pages, ref_url
 from webapp.repositories.pages.text import MAX_COLOURED_BYTES, list_lines, problems_of, render_markdown
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 MAX_SHOWN_BYTES = 2_000_000
 LINES_AT_ONCE = 1_500
 FILES_A_PAGE = 200
+MOST_COUNTED = 10_000
+"""Of the commits that lead to a page: the history has them all."""
 READMES = ("readme.md", "readme.markdown", "readme.txt", "readme")
 
 
@@ -61,7 +64,8 @@ class TreePage:
     commit: CommitInfo
     publication: Publication | None
     head_publication: Publication | None
-    commit_count: int
+    commits: str
+    """How many lead to it."""
     commits_url: str
     tag_count: int
     readme: Readme | None
@@ -119,7 +123,7 @@ def tree_page(principal: Principal, repository: Repository, ref: str = "", path:
         entries = git.list_entries(common.head, path)
         last = git.last_commits(common.head, path)
         commit = next(git.iterate_commits(common.head, path=path), None) or git.get_commit(common.head)
-        count = git.count_commits(common.head, limit=10_000)
+        count = git.count_commits(common.head, limit=MOST_COUNTED)
         tags = len(git.list_tags())
         readme = _readme(repository, git, common, entries)
     rows = tuple(
@@ -138,7 +142,7 @@ def tree_page(principal: Principal, repository: Repository, ref: str = "", path:
         commit=code.name_authors([commit])[0],
         publication=publications_of_commits(repository, [commit.sha], branch=common.ref).get(commit.sha),
         head_publication=branch_queries.get_publication(repository, common.ref, common.head),
-        commit_count=count,
+        commits=f"{MOST_COUNTED:,}+ commits" if count == MOST_COUNTED else counted(count, "commit"),
         commits_url=ref_url(repository, "commits", common.ref) + (f"?path={quote(path)}" if path else ""),
         tag_count=tags,
         readme=readme,

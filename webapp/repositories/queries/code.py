@@ -66,11 +66,28 @@ def list_commits(
     return list_history(repository, head, exclude=exclude, offset=offset, limit=limit, filters=filters)
 
 
-def count_commits(repository: Repository, ref: str) -> int:
-    """Count the commits of a ref, up to 100,000."""
-    with git_refusals():
-        git = repository.git
-        return git.count_commits(git.resolve(ref))
+class LazyCommits:
+    """The commits of a ref as a sequence of which only what is asked for is read, newest first.
+
+    Args:
+        repository: whose.
+        ref: where they begin.
+        not_in: a ref; those that it has are left out.
+        filters: which are wanted.
+
+    """
+
+    def __init__(
+        self, repository: Repository, ref: str, *, not_in: str | None = None, filters: CommitFilter = EVERY
+    ) -> None:
+        self.repository, self.ref, self.not_in, self.filters = repository, ref, not_in, filters
+
+    def __getitem__(self, part: slice) -> list[CommitInfo]:
+        start = part.start or 0
+        limit = None if part.stop is None else part.stop - start
+        return list_commits(
+            self.repository, self.ref, not_in=self.not_in, filters=self.filters, offset=start, limit=limit
+        )
 
 
 def list_entries(repository: Repository, ref: str, path: str = "") -> list[TreeEntry]:

@@ -11,6 +11,7 @@ from django.conf import settings
 from django.urls import reverse
 
 from webapp.core.errors import NotFound
+from webapp.core.numbered import CutList
 from webapp.core.templatetags.markdown import Heading, MarkdownFile, Section, list_headings, list_sections, render_file
 from webapp.repositories.pages.text import colour_code
 
@@ -80,7 +81,7 @@ def list_chapters() -> tuple[Chapter, ...]:
     return tuple(Chapter(name, title, _find_url(f"{name}.md")) for name, title in titles.items())
 
 
-def find_sections(words: str, *, most: int) -> list[FoundSection]:
+def find_sections(words: str, *, most: int) -> CutList[FoundSection]:
     """Return the sections that have all of these words, those first that have them in their heading."""
     terms = words.lower().split()
     sections = [
@@ -89,7 +90,7 @@ def find_sections(words: str, *, most: int) -> list[FoundSection]:
         if _has(terms, f"{chapter.title} {section.heading.text} {section.text}")
     ]
     sections.sort(key=lambda pair: not _has(terms, f"{pair[0].title} {pair[1].heading.text}"))
-    return [
+    shown = [
         FoundSection(
             chapter.title,
             section.heading.text,
@@ -98,6 +99,7 @@ def find_sections(words: str, *, most: int) -> list[FoundSection]:
         )
         for chapter, section in sections[:most]
     ]
+    return CutList(shown, len(sections))
 
 
 @lru_cache(maxsize=1)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.urls import reverse
 
 from webapp.builds import queries as builds
+from webapp.core.numbered import CutList
 from webapp.datasets import queries as datasets
 from webapp.pulls.pages import lines
 from webapp.pulls.queries import lists as pulls
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
     from webapp.repositories.models import Repository
 
 SHOWN = 20
+BUILDS_SHOWN = 5
 SECTIONS_SHOWN = 8
+NOTHING: CutList[Any] = CutList([], 0)
 BUILD = re.compile(r"^(?:build\s*)?(\d+)$", re.IGNORECASE)
 
 
@@ -32,27 +35,28 @@ class SearchPage:
 
     nav: str
     q: str
-    datasets: list[Dataset]
-    repositories: list[Repository]
-    pulls: list[lines.PullLine]
-    builds: list[Build]
-    sections: list[guide.FoundSection]
+    datasets: CutList[Dataset] = NOTHING
+    repositories: CutList[Repository] = NOTHING
+    pulls: CutList[lines.PullLine] = NOTHING
+    builds: CutList[Build] = NOTHING
+    sections: CutList[guide.FoundSection] = NOTHING
     jump: str = ""
 
     @property
     def total(self) -> int:
         """How much was found."""
-        named = len(self.datasets) + len(self.repositories) + len(self.pulls) + len(self.builds)
-        return named + len(self.sections)
+        groups = (self.datasets, self.repositories, self.pulls, self.builds, self.sections)
+        return sum(group.total for group in groups)
 
 
 def search(principal: Principal, q: str) -> SearchPage:
     """Find what has these words in its name, and what the guide says of them."""
     words = q.strip()
     if not words:
-        return SearchPage("", "", [], [], [], [], [])
-    found_datasets = list(datasets.list_datasets(principal, datasets.DatasetFilter(q=words))[:SHOWN])
-    found_repositories = list(repositories.list_repositories(principal).filter(name__icontains=words)[:SHOWN])
+        return SearchPage("", "")
+    found_datasets = CutList.of(datasets.list_datasets(principal, datasets.DatasetFilter(q=words)), SHOWN)
+    named = repositories.list_repositories(principal).filter(name__icontains=words)
+    found_repositories = CutList.of(named, SHOWN)
     return SearchPage(
         nav="",
         q=words,
@@ -61,19 +65,20 @@ def search(principal: Principal, q: str) -> SearchPage:
         pulls=_find_pulls(principal, words),
         builds=_find_builds(principal, words),
         sections=guide.find_sections(words, most=SECTIONS_SHOWN),
-        jump=_find_exact(words, found_datasets, found_repositories),
+        jump=_find_exact(words, found_datasets.rows, found_repositories.rows),
     )
 
 
-def _find_pulls(principal: Principal, words: str) -> list[lines.PullLine]:
-    return lines.describe_pulls(list(pulls.list_pulls(principal, pulls.PullFilter(q=words))[:SHOWN]))
+def _find_pulls(principal: Principal, words: str) -> CutList[lines.PullLine]:
+    visible = CutList.of(pulls.list_pulls(principal, pulls.PullFilter(q=words)), SHOWN)
+    return CutList(lines.describe_pulls(visible.rows), visible.total)
 
 
-def _find_builds(principal: Principal, words: str) -> list[Build]:
+def _find_builds(principal: Principal, words: str) -> CutList[Build]:
     number = BUILD.match(words)
     if number:
-        return list(builds.list_builds(principal).filter(pk=int(number[1])))
-    return list(builds.list_builds(principal, builds.BuildFilter(q=words))[:5])
+        return CutList.of(builds.list_builds(principal).filter(pk=int(number[1])), 1)
+    return CutList.of(builds.list_builds(principal, builds.BuildFilter(q=words)), BUILDS_SHOWN)
 
 
 def _find_exact(words: str, candidates: list[Dataset], repos: list[Repository]) -> str:

@@ -11,6 +11,7 @@ from django import forms
 from webapp.comparisons.diffs.schema import diff_schemas
 from webapp.core import clock
 from webapp.core.moves import list_nouns
+from webapp.core.numbered import CutList
 from webapp.git.diff import FileDiff, Hunk, Line, Span
 from webapp.pulls.rules.suggestions import Suggestion
 
@@ -77,6 +78,7 @@ def read_guide() -> dict[str, Any]:
             download_url="#",
         ),
         "nodes": _nodes(),
+        "cut": CutList(["/nyc/delays/daily", "/nyc/delays/hourly"], 20),
         "snippet": 'catalog.load_table("nyc.delays.daily").scan().to_arrow()',
         "markdown": "Flights **without** `dep_time` were dropped.\n\n- one\n- two\n\n| a | b |\n|---|---|\n| 1 | 2 |\n",
         "blanks": "  padded ",
