@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from webapp.accounts.rules.sight import RowSight
     from webapp.comparisons.rules.row_values import Condition
 
-LIMITS = (25, 100, 250)
 MAX_LIMIT = 250
 DEFAULT_LIMIT = 100
 KEYS_AT_ONCE = 100

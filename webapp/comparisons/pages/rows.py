@@ -34,6 +34,9 @@ MOST_CHIPS = 24
 """Of columns in one line; the others are found in the table."""
 COLUMNS_PER_PAGE = 50
 """Beside the key; the cells of more make a page of megabytes."""
+ROWS_PER_PAGE = (25, 50, 100, 250)
+USUAL_ROWS = 50
+"""More than two screens of the box that they scroll in; a browser draws a hundred in twice the time."""
 FLOAT_DIGITS = 7
 DELTA_LENGTH = 8
 SHORT_TEXT = 30
@@ -320,7 +323,7 @@ class _RowsQuery:
     q: str = ""
     sort: str = ""
     cursor: str = ""
-    limit: int = stored.DEFAULT_LIMIT
+    limit: int = USUAL_ROWS
     columns_page: int = 0
     row: str = ""
     like: str = ""
@@ -339,7 +342,7 @@ class _RowsQuery:
             q=str(parameters.get("q", "")).strip(),
             sort=str(parameters.get("sort", "")),
             cursor=str(parameters.get("cursor", "")),
-            limit=limit if limit in stored.LIMITS else stored.DEFAULT_LIMIT,
+            limit=limit if limit in ROWS_PER_PAGE else USUAL_ROWS,
             columns_page=read_count(str(parameters.get("columns_page", ""))) or 0,
             row=str(parameters.get("row", "")),
             like=str(parameters.get("like", "")),
@@ -400,7 +403,7 @@ class _RowsBuilder:
                 columns="all" if self._only_changed else "changed", columns_page="", also="", **self._here
             ),
             **self._describe_columns(fitting, place),
-            sizes=[Size(value, self._url(limit=value), current=value == query.limit) for value in stored.LIMITS],
+            sizes=[Size(value, self._url(limit=value), current=value == query.limit) for value in ROWS_PER_PAGE],
             previous_url=self._url(cursor=page.previous) if page.previous else "",
             next_url=self._url(cursor=page.next) if page.next else "",
             q=query.q,
@@ -517,7 +520,7 @@ class _RowsBuilder:
             "column": query.column,
             "q": query.q,
             "sort": query.sort,
-            "limit": query.limit if query.limit != stored.DEFAULT_LIMIT else "",
+            "limit": query.limit if query.limit != USUAL_ROWS else "",
             "columns": self.columns_wish,
             "columns_page": query.columns_page or "",
             "like": query.like,
