@@ -41,7 +41,10 @@ document.addEventListener('htmx:beforeSwap', (event) => {
 // What htmx takes out it takes leave of element by element, with two events each: for a hundred rows the greater half of a
 // swap. Rows of a diff have nothing that htmx knows, so they go before it looks; where the focus is it is to find it again.
 document.addEventListener('htmx:beforeSwap', ({ detail: { shouldSwap, target } }) => {
-  if (shouldSwap) for (const row of target.querySelectorAll('tr.rd:not(:focus, :focus-within)')) row.remove();
+  if (!shouldSwap) return;
+  for (const rows of target.querySelectorAll('tbody:has(> .rd)')) {
+    if (!rows.contains(document.activeElement)) rows.replaceChildren();
+  }
 });
 for (const name of ['htmx:sendError', 'htmx:timeout']) {
   document.addEventListener(name, (event) => announceFailure(event.detail.xhr));

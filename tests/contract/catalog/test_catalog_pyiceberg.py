@@ -313,7 +313,7 @@ def _write(uri: str, token: str, branch: str | None, table: tuple[str, str], wor
         done += 1
 
 
-@pytest.mark.parametrize("branches", [[None] * 4, ["a", "a", "b", None]])
+@pytest.mark.parametrize("branches", [["a", "a", "b", None], pytest.param([None] * 4, marks=pytest.mark.soak)])
 @pytest.mark.timeout(240)
 def test_four_processes_lose_nothing(server: Server, on: On, namespace: str, branches: list[str | None]) -> None:
     """Every acknowledged commit is there once, and the history of each branch is a chain."""

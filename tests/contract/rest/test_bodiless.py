@@ -54,11 +54,11 @@ def test_what_is_sent_where_nothing_is_taken_is_refused(world: World) -> None:
         assert Client().generic(method, address, b"x", "text/plain").status_code == 401, (method, path)
 
 
-@pytest.mark.parametrize(("content", "kind"), BLANK)
-def test_an_empty_object_or_form_is_no_content(world: World, content: bytes, kind: str) -> None:
-    path = "/api/v1/repositories/{repo}/watch"
-    answer = Client().generic("PUT", world.address(path), content, kind, headers=world.bearer("reader", ""))
-    assert (answer.status_code, answer.json()) == (200, {"watching": True})
+def test_an_empty_object_or_form_is_no_content(world: World) -> None:
+    path, headers = world.address("/api/v1/repositories/{repo}/watch"), world.bearer("reader", "")
+    for content, kind in BLANK:
+        answer = Client().generic("PUT", path, content, kind, headers=headers)
+        assert (answer.status_code, answer.json()) == (200, {"watching": True}), (content, kind)
 
 
 def test_every_other_operation_takes_one(world: World) -> None:
