@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from django.db.models import QuerySet
 
 Row = TypeVar("Row")
+MOST_COUNTED = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ class NumberedPage:
 
 @dataclass(frozen=True, slots=True)
 class CutList(Generic[Row]):
-    """The first rows of a list that is not turned, and how many it has."""
+    """The first rows of a list that is not turned, and how many it has: counted no further than anybody reads."""
 
     rows: list[Row]
     total: int
@@ -72,9 +73,14 @@ class CutList(Generic[Row]):
     @classmethod
     def of(cls, rows: QuerySet[Any], most: int) -> CutList[Any]:
         """Read so many, and count all."""
-        return cls(list(rows[:most]), rows.order_by().count())
+        return cls(list(rows[:most]), rows.order_by()[:MOST_COUNTED].count())
 
     @property
     def is_cut(self) -> bool:
         """Whether there are more."""
         return self.total > len(self.rows)
+
+    @property
+    def total_text(self) -> str:
+        """Say how many there are."""
+        return f"{self.total:,}" if self.total < MOST_COUNTED else f"{MOST_COUNTED:,}+"

@@ -34,7 +34,8 @@ MOST_CHIPS = 24
 """Of columns in one line; the others are found in the table."""
 COLUMNS_PER_PAGE = 50
 """Beside the key; the cells of more make a page of megabytes."""
-ROWS_PER_PAGE = (25, 50, 100, 250)
+ROWS_PER_PAGE = (50, 100, 250)
+"""That the page offers; its address may have any number up to the last."""
 USUAL_ROWS = 50
 """More than two screens of the box that they scroll in; a browser draws a hundred in twice the time."""
 FLOAT_DIGITS = 7
@@ -334,7 +335,7 @@ class _RowsQuery:
 
     @classmethod
     def parse(cls, parameters: Mapping[str, Any]) -> _RowsQuery:
-        limit = read_count(str(parameters.get("limit", "")))
+        limit = read_count(str(parameters.get("limit", "")), most=ROWS_PER_PAGE[-1])
         change = str(parameters.get("change", ""))
         return cls(
             change=change,
@@ -342,7 +343,7 @@ class _RowsQuery:
             q=str(parameters.get("q", "")).strip(),
             sort=str(parameters.get("sort", "")),
             cursor=str(parameters.get("cursor", "")),
-            limit=limit if limit in ROWS_PER_PAGE else USUAL_ROWS,
+            limit=limit or USUAL_ROWS,
             columns_page=read_count(str(parameters.get("columns_page", ""))) or 0,
             row=str(parameters.get("row", "")),
             like=str(parameters.get("like", "")),
