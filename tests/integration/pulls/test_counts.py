@@ -13,6 +13,7 @@ from tests.factories.histories import import_line
 from webapp.accounts.models import User
 from webapp.builds.models import Build
 from webapp.pulls import services
+from webapp.pulls.models import PullRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,3 +102,23 @@ def test_a_folder_says_that_there_are_more_commits_than_it_counts(
     assert f"{FIRST + 1} commits" in read_page(client, "/r/shop/tree/feature")
     monkeypatch.setattr("webapp.repositories.pages.files.MOST_COUNTED", 100)
     assert "100+ commits" in read_page(client, "/r/shop/tree/feature")
+
+
+def test_beside_the_files_all_open_pull_requests_are_counted(shop: Repository, ines: Principal) -> None:
+    sha = shop.git.get_head("feature")
+    PullRequest.objects.bulk_create(
+        PullRequest(
+            repository=shop,
+            number=number,
+            title=f"Change {number}",
+            source=f"feature-{number}",
+            target="master",
+            author_id=ines.user_id,
+            head_sha=sha,
+            base_sha=sha,
+        )
+        for number in range(1, 31)
+    )
+    page = read_page(a_client(ines), "/r/shop/pulls?fragment=sidebar")
+    assert '<span class="count">30</span>' in page
+    assert page.count('class="strong"') == 5
