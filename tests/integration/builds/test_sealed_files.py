@@ -210,3 +210,35 @@ with table.transaction() as act:
     finally:
         held.call("POST", f"/datasets/{found['id']}/transactions/{opened['id']}/abort")
     assert held.rows(VICTIM) == [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
+
+
+@pytest.mark.parametrize(
+    ("summary", "why"),
+    [
+        ({"total-records": "999999"}, "999999 rows and 0 deletes where its manifests list 2 rows and 0 deletes"),
+        (
+            {"total-records": "2", "added-records": "7", "deleted-records": "7"},
+            "7 added rows where its manifests list 0",
+        ),
+        ({}, "no total-records"),
+    ],
+)
+def test_a_snapshot_that_counts_what_is_not_there_is_not_published(
+    held: Stack, summary: dict[str, str], why: str
+) -> None:
+    """Pages show the summary of the newest snapshot."""
+    job, _ = run_attack(
+        held,
+        f"""{WRITE}{PLACES}
+from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
+from pyiceberg.table.snapshots import Operation, Snapshot, Summary
+table.refresh()
+head = table.current_snapshot()
+forged = Snapshot(snapshot_id=78, parent_snapshot_id=head.snapshot_id, sequence_number=head.sequence_number + 1,
+    manifest_list=head.manifest_list, summary=Summary(Operation.APPEND, **{summary!r}), schema_id=head.schema_id)
+with table.transaction() as act:
+    act._apply((AddSnapshotUpdate(snapshot=forged), SetSnapshotRefUpdate(
+        ref_name="main", type="branch", snapshot_id=78)), ())
+""",
+    )
+    assert why in job["reason"], job

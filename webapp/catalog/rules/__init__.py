@@ -2,6 +2,7 @@
 
 Modules:
     endpoints: every route, and whether a branch may call it.
+    record_counts: whether a snapshot's summary counts the rows that its manifests list.
     refs: what a request is about: table and branch, decoded once.
     errors: exception → status, type and message of the specification.
     commits: one commit, from requirements and updates to new metadata.

@@ -6,8 +6,9 @@ its files are frozen, every manifest and file that its snapshots name is either 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +20,12 @@ from webapp.catalog.rules.iceberg import Metadata, Snapshot
 from webapp.catalog.rules.locations import is_inside
 from webapp.catalog.rules.metadata import ancestry, walk_back
 from webapp.catalog.rules.pointers import Pointer
+from webapp.catalog.rules.record_counts import RecordCounts, explain_summary
 from webapp.catalog.storage import local_files
 from webapp.runtime.object_store import delete, is_object_location, measure_objects, walk
 
 if TYPE_CHECKING:
-    from pyiceberg.manifest import ManifestFile
+    from pyiceberg.manifest import ManifestEntry, ManifestFile
 
     from webapp.catalog.storage.reader import TableReader
 
@@ -135,6 +137,7 @@ class _Check:
         before = (
             {} if base is None else self._index(read_manifest_list(base["manifest-list"], reader, table=self.location))
         )
+        lists: dict[int, Mapping[str, ManifestFile]] = {}
         manifests: dict[str, ManifestFile] = {}
         replaced: dict[str, ManifestFile] = {}
         for snapshot in own:
@@ -142,10 +145,13 @@ class _Check:
             listed = self._index(read_manifest_list(snapshot["manifest-list"], reader, table=self.location))
             replaced |= {path: manifest for path, manifest in before.items() if path not in listed}
             manifests |= listed
+            lists[snapshot["snapshot-id"]] = listed
         taken_over: list[str] = []
+        tally = _Tally({path: _count_listed(manifest) for path, manifest in before.items()})
         for path in manifests.keys() - before.keys():
             self._check_own(path, "manifest")
             for entry in read_entries(manifests[path], reader, table=self.location):
+                tally.add(path, entry)
                 named = entry.data_file.file_path
                 if self._is_own(named):
                     self._check_own(named, "file", size=entry.data_file.file_size_in_bytes)
@@ -157,6 +163,33 @@ class _Check:
             foreign = next((path for path in taken_over if path not in replaced_files), None)
             if foreign is not None:
                 raise self._refuse(foreign, "file", "neither its own nor a file that the table had")
+        self._check_counts(own, base, before, lists, tally)
+
+    def _check_counts(
+        self,
+        own: Sequence[Snapshot],
+        base: Snapshot | None,
+        before: Collection[str],
+        lists: Mapping[int, Collection[str]],
+        tally: _Tally,
+    ) -> None:
+        """Refuse a snapshot that says of itself other counts than its manifests do: pages would repeat them."""
+        since, earlier = {} if base is None else _summary_of(base), before
+        for snapshot in reversed(own):
+            listed = lists[snapshot["snapshot-id"]]
+            why = explain_summary(
+                _summary_of(snapshot),
+                since=since,
+                before=tally.sum(earlier),
+                after=tally.sum(listed),
+                added=tally.added[snapshot["snapshot-id"]],
+            )
+            if why:
+                message = (
+                    f"The job staged snapshot {snapshot['snapshot-id']} of {self.table}, whose summary states {why}"
+                )
+                raise Invalid(message, code="count_differs")
+            since, earlier = _summary_of(snapshot), listed
 
     def _list_entries(self, manifests: Mapping[str, ManifestFile], reader: TableReader) -> Iterator[Any]:
         from webapp.catalog.storage.manifests import read_entries
@@ -184,3 +217,39 @@ class _Check:
 
     def _refuse(self, path: str, what: str, why: str) -> Invalid:
         return Invalid(f"The job staged the {what} {path} of {self.table}, which is {why}", code="foreign_files")
+
+
+@dataclass(slots=True)
+class _Tally:
+    """The rows of manifests, by their paths."""
+
+    counts: dict[str, RecordCounts]
+    added: Counter[int] = field(default_factory=Counter)
+    """Rows in data files that a snapshot has added."""
+
+    def add(self, path: str, entry: ManifestEntry) -> None:
+        """Count a live entry of a manifest."""
+        from pyiceberg.manifest import DataFileContent, ManifestEntryStatus
+
+        file = entry.data_file
+        is_data = file.content is DataFileContent.DATA
+        rows = RecordCounts(file.record_count) if is_data else RecordCounts(deletes=file.record_count)
+        self.counts[path] = self.counts.get(path, RecordCounts()) + rows
+        if is_data and entry.status is ManifestEntryStatus.ADDED:
+            self.added[entry.snapshot_id] += file.record_count
+
+    def sum(self, paths: Collection[str]) -> RecordCounts:
+        """Add up what some manifests have."""
+        return sum((self.counts.get(path, RecordCounts()) for path in paths), RecordCounts())
+
+
+def _count_listed(manifest: ManifestFile) -> RecordCounts:
+    """Return what a manifest list says of a manifest; nothing where an old one does not say it."""
+    from pyiceberg.manifest import ManifestContent
+
+    rows = (manifest.added_rows_count or 0) + (manifest.existing_rows_count or 0)
+    return RecordCounts(rows) if manifest.content is ManifestContent.DATA else RecordCounts(deletes=rows)
+
+
+def _summary_of(snapshot: Snapshot) -> Mapping[str, str]:
+    return snapshot.get("summary") or {}
