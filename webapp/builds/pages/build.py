@@ -23,6 +23,7 @@ from webapp.builds.rules.triggers import TRIGGERS
 from webapp.core import clock
 from webapp.core.numbered import NumberedPage
 from webapp.core.numbers import read_count
+from webapp.core.templatetags.ui import duration
 from webapp.dispatch.log_lines import LogLine
 
 if TYPE_CHECKING:
@@ -314,16 +315,8 @@ def _describe_sub(job: Job, kind: str, percent: int | None) -> str:
     if kind == "run" and percent is not None:
         parts[-1] = f"Running {percent} %"
     if kind in {"ok", "bad"} and job.started_at and job.finished_at:
-        parts.append(_format_seconds((job.finished_at - job.started_at).total_seconds()))
+        parts.append(duration(job.finished_at - job.started_at))
     return " · ".join(parts)
-
-
-def _format_seconds(seconds: float) -> str:
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    return f"{seconds // 60:.0f} min {seconds % 60:02.0f} s"
 
 
 def _source_id(row: InputRow) -> str:
@@ -402,7 +395,7 @@ def _describe_span(row: JobRow, now: datetime) -> JobSpan:
 
 
 def _say_took(start: datetime, end: datetime) -> str:
-    return _format_seconds(max(0.0, (end - start).total_seconds()))
+    return duration(max(0.0, (end - start).total_seconds()))
 
 
 def _open_log(build: Build, jobs: Sequence[Job], rows: Sequence[JobRow], *, number: str) -> LogPanel | None:
