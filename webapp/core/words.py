@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 
-def counted(number: int, noun: str) -> str:
-    """Return "1 file", "2 files", "1,200 files"."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def counted(number: int, noun: str, *, most: int | None = None) -> str:
+    """Return "1 file", "2 files", "1,200 files"; "200+ files" of 200 where nobody counts any further."""
+    more = "+" if most is not None and number >= most else ""
+    return f"{number:,}{more} {noun}{'' if number == 1 else 's'}"

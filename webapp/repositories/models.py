@@ -22,7 +22,7 @@ from webapp.git.errors import ForeignCopy
 from webapp.git.repository import GitRepository
 from webapp.git.values import CommitInfo, Person
 from webapp.repositories.rules.checks import COLOURS, RESULT_CHOICES, TONES
-from webapp.repositories.rules.states import PublicationState
+from webapp.repositories.rules.states import MOST_ERRORS, PublicationState
 from webapp.repositories.rules.webhooks import SHAPE_CHOICES, TRIBUTARY
 
 if TYPE_CHECKING:
@@ -342,7 +342,7 @@ class Publication(models.Model):
         if self.status == PublicationState.PENDING:
             return "publishing"
         return (
-            counted(len(self.errors), "error")
+            counted(len(self.errors), "error", most=MOST_ERRORS)
             if self.status == PublicationState.FAILED
             else counted(self.jobspecs, "JobSpec")
         )

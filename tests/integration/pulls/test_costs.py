@@ -98,3 +98,13 @@ def test_the_box_says_what_it_took_and_what_nobody_knows(pull: PullRequest) -> N
     page = read(pull)
     assert "When last built, that took 1 job and 1 min 09 s of work for" in page
     assert "; 1 dataset never built." in page
+
+
+def test_what_the_reader_may_not_see_is_rebuilt_and_counted_too(
+    pull: PullRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("webapp.accounts.permissions.list_hidden", lambda *_: {"/shop/b"})
+    page = read(pull)
+    assert "Not listed: 1 dataset that you may not see" in page
+    assert "and 2 datasets into" in page
+    assert "Merging rebuilds <b>2 datasets</b>" in page

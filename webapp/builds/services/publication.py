@@ -35,7 +35,7 @@ from webapp.dispatch.leases import MAX_LOST, Leases
 from webapp.dispatch.processes import Ending, Sandbox, launch, watch
 from webapp.repositories import services as repository_services
 from webapp.repositories.models import Publication, Repository
-from webapp.repositories.rules.states import PublicationState
+from webapp.repositories.rules.states import MOST_ERRORS, PublicationState
 from webapp.runtime import doorbell
 from webapp.runtime.folders import make_open_folder, remove_folder
 from webapp.runtime.room import wait_for_room
@@ -43,8 +43,6 @@ from webapp.runtime.room import wait_for_room
 TASK = "webapp.builds.tasks.publish"
 LAST_LINES = 3
 """Of what a process has said, for those who read that it failed."""
-MOST_ERRORS = 200
-"""So many are kept: they are shown wherever the commit is."""
 
 
 def follow_commit(*, repository: Repository, branch: str, after: str, **_: Any) -> None:

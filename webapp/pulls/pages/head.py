@@ -162,6 +162,11 @@ class Loaded:
         """The newest of its branch."""
         return queries.find_latest_build(self.pull)
 
+    @cached_property
+    def all_rows(self) -> list[PullDataset]:
+        """All of its datasets, for what is said of how many: merging does not ask who may see them."""
+        return list(self.pull.datasets.all()) if self.unseen.datasets else self.rows
+
     @property
     def url(self) -> str:
         """Its address."""
@@ -227,7 +232,7 @@ def read_head(principal: Principal, loaded: Loaded) -> PullHead:
         head_sha=pull.head_sha,
         url=loaded.url,
         commits=commits,
-        datasets=len(queries.list_rebuilt(loaded.rows)),
+        datasets=len(queries.list_rebuilt(loaded.all_rows)),
         verdict=_list_verdict(loaded, diff),
         tabs=_list_tabs(loaded, diff, commits),
         diff=diff,

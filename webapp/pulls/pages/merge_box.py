@@ -297,13 +297,13 @@ def _describe_compared(loaded: Loaded, head: PullHead) -> Compared | None:
 
 
 def _describe_effect(loaded: Loaded) -> Effect:
-    loads = [row.path for row in loaded.rows if row.loads_onto is not None]
+    loads = [row.path for row in loaded.all_rows if row.loads_onto is not None]
     if not loaded.is_known:
         # The rows are those that the head before would change.
         return Effect(0, 0, loaded.pull.target, loads=len(loads), is_known=False)
     specs = queries.read_specs(pull=loaded.pull)
     modified, everything = (
-        queries.list_targets(rows=loaded.rows, specs=specs, rebuild=rebuild)
+        queries.list_targets(rows=loaded.all_rows, specs=specs, rebuild=rebuild)
         for rebuild in (states.MODIFIED, states.AFFECTED)
     )
     cost, cost_of_all = builds.read_costs(

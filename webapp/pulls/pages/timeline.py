@@ -504,9 +504,8 @@ def _describe_publication(pull: PullRequest, sha: str, publication: Publication 
             return "open", "its JobSpecs went with the branch"
         return "wait", "being published"
     if publication.status == "failed":
-        count = len(publication.errors)
-        return "bad", f"{count} error{'s' if count != 1 else ''}"
-    return "ok", f"{publication.jobspecs} JobSpec{'s' if publication.jobspecs != 1 else ''} published"
+        return "bad", publication.summary
+    return "ok", f"{publication.summary} published"
 
 
 def _describe_build(entry: ConversationEntry, data: dict[str, Any], *, rebuilt: bool) -> ConversationEntry:

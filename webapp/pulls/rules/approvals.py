@@ -19,6 +19,7 @@ from webapp.core.words import counted
 from webapp.pulls.rules import states
 from webapp.pulls.rules.states import PullState
 from webapp.repositories.rules.checks import MERGE_RESULT, find_check
+from webapp.repositories.rules.states import MOST_ERRORS
 
 
 @dataclass(frozen=True)
@@ -313,7 +314,7 @@ def _list_build_blockers(facts: MergeFacts) -> list[Blocker]:
         blockers.append(
             Blocker(
                 "publication_failed",
-                f"The code of the head does not publish: {counted(facts.publication_errors, 'error')}.",
+                f"The code of the head does not publish: {counted(facts.publication_errors, 'error', most=MOST_ERRORS)}.",
             )
         )
     elif facts.publication != "published":

@@ -142,7 +142,7 @@ def tree_page(principal: Principal, repository: Repository, ref: str = "", path:
         commit=code.name_authors([commit])[0],
         publication=publications_of_commits(repository, [commit.sha], branch=common.ref).get(commit.sha),
         head_publication=branch_queries.get_publication(repository, common.ref, common.head),
-        commits=f"{MOST_COUNTED:,}+ commits" if count == MOST_COUNTED else counted(count, "commit"),
+        commits=counted(count, "commit", most=MOST_COUNTED),
         commits_url=ref_url(repository, "commits", common.ref) + (f"?path={quote(path)}" if path else ""),
         tag_count=tags,
         readme=readme,

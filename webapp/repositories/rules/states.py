@@ -8,6 +8,9 @@ from functools import cache
 
 from webapp.core.states import State
 
+MOST_ERRORS = 200
+"""So many of a publication are kept: they are shown wherever the commit is."""
+
 
 class PublicationState(State):
     """Where the publication of a commit's JobSpecs stands."""
