@@ -13,7 +13,7 @@ from tests.factories.pages import read_page
 from webapp.accounts import services as accounts
 from webapp.accounts.models import User
 from webapp.datasets import queries, services
-from webapp.datasets.models import DatasetBranch
+from webapp.datasets.models import DatasetBranch, Transaction
 
 if TYPE_CHECKING:
     from django.test import Client
@@ -172,6 +172,19 @@ def test_transaction_is_shown_as_it_was(signed: Client, dataset: Dataset, user: 
     assert "schema 1" in page
     assert ">id</th>" in page
     assert ">amount</th>" not in page
+
+
+def test_whose_count_of_rows_it_is_stands_beside_it_where_nobody_has_checked_it(
+    signed: Client, dataset: Dataset, user: User
+) -> None:
+    """A client writes by itself; what a job states is checked before anybody sees it."""
+    make.write(make.a_client(user), dataset, rows=999_999, total=999_999)
+    shown = r'999,999\s*<span class="muted">as its writer states</span>'
+    assert re.search(shown, text(signed.get("/d/shop/orders")))
+    Transaction.objects.update(build_id=1)
+    page = text(signed.get("/d/shop/orders"))
+    assert "999,999" in page
+    assert "as its writer states" not in page
 
 
 def test_snippets_name_branch_and_host(signed: Client, dataset: Dataset) -> None:
