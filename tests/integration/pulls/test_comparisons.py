@@ -136,8 +136,8 @@ def test_the_first_rows_are_shown_while_the_rest_is_written(tmp_path: Path, sett
         "comparisons/_moving.html", {"view": {"state": "running", "progress": progress, "first_rows": shown}}
     )
     assert "7000" in page
-    assert "7099" in page
-    assert "7100" not in page
+    assert "7049" in page
+    assert "7050" not in page
     comparison.progress = {"phase": "writing", "summary": {"inserted": 300, "deleted": 0, "updated": 0, "unchanged": 0}}
     answer = read_rows(ask(limit="150"), comparison, EVERYTHING)
     assert (answer["state"], answer["mode"], answer["key"], answer["next"]) == ("running", "identifier", ["k"], None)
