@@ -205,7 +205,7 @@ def test_a_part_that_asks_for_itself_waits_while_somebody_writes_in_it(open_page
           htmx.process(part);
         }"""
     )
-    said = page.get_by_label("Said")
+    said = page.get_by_role("textbox", name="Said", exact=True)
     said.press_sequentially("half a sen")
     said.blur()
     page.wait_for_timeout(500)
