@@ -179,12 +179,12 @@ def test_whose_count_of_rows_it_is_stands_beside_it_where_nobody_has_checked_it(
 ) -> None:
     """A client writes by itself; what a job states is checked before anybody sees it."""
     make.write(make.a_client(user), dataset, rows=999_999, total=999_999)
-    shown = r'999,999\s*<span class="muted">as its writer states</span>'
+    shown = r"Rows\s+on this branch\s+\(as their writer counts them\)\s*</dt>\s*<dd>\s*999,999"
     assert re.search(shown, text(signed.get("/d/shop/orders")))
     Transaction.objects.update(build_id=1)
     page = text(signed.get("/d/shop/orders"))
     assert "999,999" in page
-    assert "as its writer states" not in page
+    assert "as their writer counts them" not in page
 
 
 def test_snippets_name_branch_and_host(signed: Client, dataset: Dataset) -> None:
