@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from webapp.core.words import so_far
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -83,4 +85,4 @@ class CutList(Generic[Row]):
     @property
     def total_text(self) -> str:
         """Say how many there are."""
-        return f"{self.total:,}" if self.total < MOST_COUNTED else f"{MOST_COUNTED:,}+"
+        return so_far(self.total, MOST_COUNTED)

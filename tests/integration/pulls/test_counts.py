@@ -46,9 +46,9 @@ def shop(ines: Principal, silent_bell: None) -> Repository:
 
 def find_total(page: str, title: str) -> str:
     """The number beside a heading."""
-    found = re.search(rf"<h2[^>]*>{title}</h2>\s*<span class=\"count\">([\d,]+)</span>", page)
-    assert found, title
-    return found[1]
+    heading = re.search(rf"<h2[^>]*>{title}</h2>\s*<span class=\"count\">([\d,]+)</span>", page)
+    assert heading, title
+    return heading[1]
 
 
 def test_every_commit_of_a_pull_request_is_counted_and_can_be_turned_to(

@@ -52,7 +52,7 @@ def explain_summary(
         return f"no {ROWS}" if start is not None else ""  # a writer leaves out what it cannot go on from
     is_known = start == before
     goes_on = not is_known and start is not None and stated - start == after - before
-    inserted, removed = _read(summary, "added-records"), _read(summary, "deleted-records")
+    inserted, removed = read_counter(summary, "added-records"), read_counter(summary, "deleted-records")
     if inserted != added:
         return f"{inserted} added rows where its manifests list {added}"
     if stated != after and not goes_on:
@@ -65,8 +65,9 @@ def explain_summary(
 def _read_totals(summary: Mapping[str, str]) -> RecordCounts | None:
     if ROWS not in summary:
         return None
-    return RecordCounts(_read(summary, ROWS), sum(_read(summary, name) for name in DELETES))
+    return RecordCounts(read_counter(summary, ROWS), sum(read_counter(summary, name) for name in DELETES))
 
 
-def _read(summary: Mapping[str, str], name: str) -> int:
+def read_counter(summary: Mapping[str, str], name: str) -> int:
+    """Return a counter of a summary; writers leave out what is zero."""
     return read_count(str(summary.get(name, "0")), most=LARGEST_NUMBER) or 0

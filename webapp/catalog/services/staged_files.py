@@ -174,14 +174,14 @@ class _Check:
         tally: _Tally,
     ) -> None:
         """Refuse a snapshot that says of itself other counts than its manifests do: pages would repeat them."""
-        since, earlier = {} if base is None else _summary_of(base), before
+        since, earlier = {} if base is None else _summary_of(base), tally.sum(before)
         for snapshot in reversed(own):
-            listed = lists[snapshot["snapshot-id"]]
+            counts = tally.sum(lists[snapshot["snapshot-id"]])
             why = explain_summary(
                 _summary_of(snapshot),
                 since=since,
-                before=tally.sum(earlier),
-                after=tally.sum(listed),
+                before=earlier,
+                after=counts,
                 added=tally.added[snapshot["snapshot-id"]],
             )
             if why:
@@ -189,7 +189,7 @@ class _Check:
                     f"The job staged snapshot {snapshot['snapshot-id']} of {self.table}, whose summary states {why}"
                 )
                 raise Invalid(message, code="count_differs")
-            since, earlier = _summary_of(snapshot), listed
+            since, earlier = _summary_of(snapshot), counts
 
     def _list_entries(self, manifests: Mapping[str, ManifestFile], reader: TableReader) -> Iterator[Any]:
         from webapp.catalog.storage.manifests import read_entries

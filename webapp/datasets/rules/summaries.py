@@ -8,7 +8,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from webapp.catalog.rules.metadata import walk_back
-from webapp.core.numbers import read_count
+from webapp.catalog.rules.record_counts import read_counter
 
 if TYPE_CHECKING:
     from webapp.catalog.rules.iceberg import Snapshot
@@ -131,6 +131,5 @@ def _count_deleted(snapshot: Snapshot) -> int:
 
 
 def _count(snapshot: Snapshot | None, name: str) -> int:
-    """Return a counter of a snapshot's summary; writers leave out what is zero."""
-    summary = {} if snapshot is None else snapshot.get("summary") or {}
-    return read_count(str(summary.get(name, "0")), most=2**63 - 1) or 0
+    """Return a counter of a snapshot's summary; 0 where there is no snapshot."""
+    return 0 if snapshot is None else read_counter(snapshot.get("summary") or {}, name)

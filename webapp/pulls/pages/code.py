@@ -323,7 +323,7 @@ def read_builds(principal: Principal, repository: str, number: int, *, page: str
     loaded = load(principal, repository, number)
     pull = loaded.pull
     listed = queries.list_builds(pull)
-    part = NumberedPage.choose(read_count(page) or 1, size=BUILDS_A_PAGE, total=listed.order_by().count())
+    part = NumberedPage.choose(read_count(page) or 1, size=BUILDS_A_PAGE, total=queries.count_builds(pull))
     shown = list(listed.select_related("by")[part.start : part.end])
     roles = {
         **dict.fromkeys(

@@ -277,7 +277,7 @@ def _count_files(pull: PullRequest) -> int | None:
 def _list_tabs(loaded: Loaded, diff: counts.DiffSum, commits: int) -> list[Tab]:
     pull, url = loaded.pull, loaded.url
     talk = pull.comments.filter(deleted_at=None).count() + pull.reviews.count()
-    builds = queries.list_builds(pull).order_by().count()
+    builds = queries.count_builds(pull)
     files = _count_files(pull)
     is_counted = bool(loaded.rows) or loaded.is_complete  # none is known of is not none
     return [

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 _FIRST = {"opened": 0, "first-commits": 1, "first-build": 2}
 """What happened before it was opened, in that order."""
-FIRST_COMMITS = 20
-"""Of those with which it was opened, the newest ones, that are named."""
 QUOTED_LINES = 10
 """Of code, in the Conversation: the last ones."""
 
@@ -212,15 +210,14 @@ def _describe_first_commits(pull: PullRequest, head: str, base: str) -> list[Con
     """Return an entry about the commits with which it was opened; none where Git has forgotten them since."""
     try:
         count = queries.count_apart(pull.repository, sha=head, base=base).ahead
-        newest = list_commits(pull.repository, head, not_in=base, limit=FIRST_COMMITS)
+        newest = list_commits(pull.repository, head, not_in=base, limit=queries.NAMED_COMMITS)
     except NotFound:
         return []
     if not newest:
         return []
-    lines = [{"sha": commit.sha, "subject": commit.subject} for commit in reversed(newest)]
     published = publications_of_commits(pull.repository, [commit.sha for commit in newest], branch=pull.source)
     entry = ConversationEntry("first-commits", pull.created_at, actor=pull.author.username)
-    pushed = _describe_push(pull, entry, {"commits": lines, "count": count}, published)
+    pushed = _describe_push(pull, entry, {"commits": queries.name_commits(newest), "count": count}, published)
     return [replace(pushed, text=f"opened it with {counted(count, 'commit')}")]
 
 

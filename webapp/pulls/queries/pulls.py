@@ -50,6 +50,9 @@ if TYPE_CHECKING:
     from webapp.pulls.rules.owners import OwnedChange
     from webapp.repositories.models import CommitStatus, Protection, Publication, Repository
 
+NAMED_COMMITS = 20
+"""Of a push, or of those with which it was opened, that are named."""
+
 
 @dataclass(frozen=True)
 class PullSpecs:
@@ -128,6 +131,11 @@ def check_target(pull: PullRequest, target_sha: str, expected: str | None) -> No
 def list_own_commits(pull: PullRequest, *, offset: int = 0, limit: int | None = None) -> list[CommitInfo]:
     """List the commits that the source has and the target has not, newest first; after a merge, the merged ones."""
     return repositories.list_commits(pull.repository, pull.head_sha, not_in=find_base(pull), offset=offset, limit=limit)
+
+
+def name_commits(commits: Sequence[CommitInfo]) -> list[dict[str, str]]:
+    """Return what an event keeps of commits, newest first: the newest ones, in the order in which they were made."""
+    return [{"sha": commit.sha, "subject": commit.subject} for commit in reversed(commits[:NAMED_COMMITS])]
 
 
 def count_own_commits(pull: PullRequest) -> int:
@@ -266,6 +274,12 @@ def list_builds(pull: PullRequest) -> QuerySet[Build]:
     rebuilds = Merge.objects.filter(pull=pull).exclude(build=None).values("build")
     own = Q(repository=pull.repository, branch=pull.source, kind="run")
     return Build.objects.filter(own | Q(pk__in=tests) | Q(pk__in=rebuilds)).order_by("-pk")
+
+
+@asked_once
+def count_builds(pull: PullRequest) -> int:
+    """Count these builds."""
+    return list_builds(pull).order_by().count()
 
 
 def list_blockers(pull: PullRequest) -> list[approvals.Blocker]:

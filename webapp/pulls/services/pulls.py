@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from webapp.repositories.models import Repository
 
 NUMBER_TRIES = 5
-LINES = 20
-"""Of the commits of a push, the newest ones, that its event names."""
 NO_RULES = CombinedRules(ComparisonRules())
 REFRESH_TASK = "webapp.pulls.tasks.refresh"
 
@@ -115,7 +113,7 @@ def _record_commits(pull: PullRequest, *, before: str, after: str, target: str) 
         data={
             "before": before,
             "after": after,
-            "commits": [{"sha": commit.sha, "subject": commit.subject} for commit in reversed(commits[:LINES])],
+            "commits": queries.name_commits(commits),
             "count": len(commits),
             "taken": len(new) - len(commits),
         },
