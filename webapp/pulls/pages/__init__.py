@@ -14,6 +14,7 @@ Modules:
     reverting: the way back from a merge.
     source: the source branch once the pull request is over.
     code: the tabs Commits, Code and Builds.
+    publications: what came of publishing a commit, in words.
     conflicts: where files that conflict are resolved.
     data: the tabs Data and Schema.
     lineage: the Lineage tab.

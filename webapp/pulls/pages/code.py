@@ -18,6 +18,7 @@ from webapp.core.numbers import read_count
 from webapp.git.diff import FileDiff, limit_lines
 from webapp.pulls.models import Merge, QueuedMerge
 from webapp.pulls.pages.head import PullHead, frame, load, read_head
+from webapp.pulls.pages.publications import word_publication
 from webapp.pulls.pages.references import link_references, texts_of
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.looked import find_moved_review, list_changes_since
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from webapp.core.principals import Principal
     from webapp.git.values import CommitInfo
+    from webapp.pulls.models import PullRequest
     from webapp.repositories.models import Publication, Repository
 
 LINES = 400
@@ -42,11 +44,14 @@ BUILDS_A_PAGE = 50
 
 @dataclass(frozen=True)
 class PullCommitRow:
-    """One commit with its publication."""
+    """One commit with what came of publishing it."""
 
     commit: CommitInfo
     url: str
-    publication: Publication | None
+    tone: str
+    note: str
+    running: Publication | None
+    """Its publication while the page is to ask for its end."""
 
 
 @dataclass(frozen=True)
@@ -190,14 +195,23 @@ def read_commits(principal: Principal, repository: str, number: int, *, page: st
         head=head,
         tab="Commits",
         commits=[
-            PullCommitRow(
-                commit, reverse("repository-commit", args=[repository, commit.sha]), published.get(commit.sha)
-            )
+            _make_commit_row(loaded.pull, commit, published.get(commit.sha))
             for commit in repositories.name_authors(commits)
         ],
         text=part.text,
         previous=part.previous,
         next=part.next,
+    )
+
+
+def _make_commit_row(pull: PullRequest, commit: CommitInfo, publication: Publication | None) -> PullCommitRow:
+    tone, note = word_publication(pull, commit.sha, publication)
+    return PullCommitRow(
+        commit,
+        url=reverse("repository-commit", args=[pull.repository.name, commit.sha]),
+        tone=tone,
+        note=note,
+        running=publication if tone == "wait" else None,
     )
 
 

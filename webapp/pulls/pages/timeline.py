@@ -19,6 +19,7 @@ from webapp.core.words import counted
 from webapp.pulls.models import Comment, Review, TimelineEvent
 from webapp.pulls.pages.head import Loaded
 from webapp.pulls.pages.lines import word_build
+from webapp.pulls.pages.publications import word_publication
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.places import PlaceReader, is_of_column, word_key
 from webapp.pulls.queries.remarks import Remark, RemarkReader, make_remark
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
     from webapp.core.principals import Principal
     from webapp.pulls.models import PullRequest
-    from webapp.repositories.models import Publication
 
 _FIRST = {"opened": 0, "first-commits": 1, "first-build": 2}
 """What happened before it was opened, in that order."""
@@ -471,7 +471,7 @@ def _describe_push(
     count = int(data.get("count") or len(data.get("commits", ())))
     commits = []
     for commit in data.get("commits", ()):
-        state, note = _describe_publication(pull, commit["sha"], published.get(commit["sha"]))
+        state, note = word_publication(pull, commit["sha"], published.get(commit["sha"]))
         url = reverse("repository-commit", args=[pull.repository.name, commit["sha"]])
         commits.append(CommitLine(commit["sha"], commit["subject"], url, state, note))
     return replace(
@@ -489,20 +489,6 @@ def _say_pushed(count: int, taken: int, target: str) -> str:
     if not taken:
         return f"pushed {own}"
     return f"pushed {own} and took {of_target} of {target}" if count else f"took {of_target} of {target}"
-
-
-def _describe_publication(pull: PullRequest, sha: str, publication: Publication | None) -> tuple[str, str]:
-    """Return the kind of state, and in words what came of publishing a commit."""
-    if publication is None or publication.status == "pending":
-        if sha != pull.head_sha:
-            # Only heads are published: one that a later commit came over is not missed.
-            return "open", "overtaken by a later commit"
-        if publication is None and queries.is_source_gone(pull):
-            return "open", "its JobSpecs went with the branch"
-        return "wait", "being published"
-    if publication.status == "failed":
-        return "bad", publication.summary
-    return "ok", f"{publication.summary} published"
 
 
 def _describe_build(entry: ConversationEntry, data: dict[str, Any], *, rebuilt: bool) -> ConversationEntry:
