@@ -10,6 +10,7 @@ The parent imports everything before it forks the workers, so a worker that died
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib
 import os
 import resource
@@ -96,6 +97,10 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # every connection is one, and the usual limit is 1,024
     django.setup()
     importlib.import_module("webapp.config.urls")
+    # What was imported stays for good. Looking through it for garbage would hold up a request for a tenth of a second now
+    # and then, and would copy the memory that the workers share.
+    gc.collect()
+    gc.freeze()
     parent = os.getpid()
     load = partial(
         load_application,

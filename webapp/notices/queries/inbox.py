@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from webapp.core.errors import InvalidInput, NotFound
 from webapp.core.filters import ListFilter, offer
+from webapp.core.prepared import Prepared
 from webapp.notices.models import Notification
-from webapp.notices.permissions import visible_notifications
+from webapp.notices.permissions import visible_by_roles, visible_notifications
 from webapp.notices.rules.facts import Reason
 from webapp.notices.rules.states import NotificationState
 
 if TYPE_CHECKING:
-    from django.db.models import QuerySet
+    from django.db.models import Q, QuerySet
 
     from webapp.core.principals import Principal
 
@@ -67,9 +68,18 @@ def get_notification(principal: Principal, number: int) -> Notification:
 
 
 def count_unread(principal: Principal) -> int:
-    """Count what somebody has not read, no further than anybody reads; every page asks for it."""
-    unread = Notification.objects.filter(user_id=principal.user_id, state=NotificationState.UNREAD)
-    return unread.filter(visible_notifications(principal)).order_by()[:MOST_COUNTED].count()
+    """Count what somebody has not read, no further than anybody reads."""
+    return len((_UNREAD_OF_ADMINS if principal.is_admin else _UNREAD).all(principal.user_id))
+
+
+def _list_unread(user_id: int, *conditions: Q) -> QuerySet[Notification, tuple[int]]:
+    unread = Notification.objects.filter(*conditions, user_id=user_id, state=NotificationState.UNREAD)
+    return unread.order_by().values_list("pk")[:MOST_COUNTED]
+
+
+# Every page asks: making the statement took more than its answer, a fifth of the time of a small page.
+_UNREAD_OF_ADMINS = Prepared(_list_unread, int)
+_UNREAD = Prepared(lambda user_id: _list_unread(user_id, visible_by_roles(user_id)), int)
 
 
 def _list_visible(principal: Principal) -> QuerySet[Notification]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from webapp.accounts.models import User
 from webapp.accounts.permissions import can_repository
 from webapp.accounts.queries import COMMIT_HOST, find_people, principal_for_user
+from webapp.core.once import asked_once
 from webapp.pulls.queries.loads import list_loaders
 from webapp.pulls.rules.approvals import Grounds, Objection
 from webapp.repositories import queries as repositories
@@ -36,19 +37,25 @@ def list_ineligible(pull: PullRequest, *, reviewers: Iterable[User], base: str) 
     }
     if pull.author_id in people:
         objections[people[pull.author_id].username] = Objection(Grounds.OPENED)
+    by_id, by_name = _list_makers(pull, base)
+    for user in people.values():
+        if objection := by_id.get(user.pk) or by_name.get(user.username):
+            objections.setdefault(user.username, objection)
+    return objections
+
+
+@asked_once
+def _list_makers(pull: PullRequest, base: str) -> tuple[dict[int, Objection], dict[str, Objection]]:
+    """Return who brought or wrote a commit, by id, and who loaded a file, by user name: each with what they did."""
     commits = repositories.list_commits(pull.repository, pull.head_sha, not_in=base, limit=MOST_COMMITS)
     pushers = repositories.list_pushers(pull.repository, branch=pull.source, commits=[commit.sha for commit in commits])
-    for user_id, sha in pushers.items():
-        if user_id in people:
-            objections.setdefault(people[user_id].username, Objection(Grounds.PUSHED, sha[:7]))
+    by_id = {user_id: Objection(Grounds.PUSHED, sha[:7]) for user_id, sha in pushers.items()}
     for user, commit in _list_authors(commits):
-        if user.pk in people:
-            objections.setdefault(user.username, Objection(Grounds.WROTE, commit.short))
-    names = {user.username for user in people.values()}
+        by_id.setdefault(user.pk, Objection(Grounds.WROTE, commit.short))
+    by_name: dict[str, Objection] = {}
     for name, path in list_loaders(pull):
-        if name in names:
-            objections.setdefault(name, Objection(Grounds.LOADED, path))
-    return objections
+        by_name.setdefault(name, Objection(Grounds.LOADED, path))
+    return by_id, by_name
 
 
 def _find_missing_right(pull: PullRequest, user: User) -> Objection | None:
