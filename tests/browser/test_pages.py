@@ -184,7 +184,8 @@ def find_faults(page: Page) -> list[str]:
     if not page.evaluate("'axe' in window"):
         page.evaluate(Axe().axe_script)
     # all findings are told; naming what else was looked at would take longer than to look
-    options = {"runOnly": OF_COLOURS if is_dark else tags, "resultTypes": ["violations"]}
+    # (and no rule of these tags reads style sheets or sounds, which axe would fetch again for each look)
+    options = {"runOnly": OF_COLOURS if is_dark else tags, "resultTypes": ["violations"], "preload": False}
     violations = page.evaluate("async (options) => (await axe.run(options)).violations", options)
     return [
         f"{violation['id']}: {node['target']} {node['failureSummary']}"
