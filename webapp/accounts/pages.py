@@ -25,9 +25,7 @@ class ProfilePage:
 
     person: User
     groups: Sequence[str]
-    roles: Sequence[RepositoryRole]
-    role_count: int
-    """Of all of them; those beyond the first are not listed."""
+    roles: CutList[RepositoryRole]
     identity: ProviderIdentity | None
     provider: str
     """Name of the sign-in provider; empty without one."""
@@ -51,12 +49,10 @@ def read_profile(user: User, *, session_key: str, link: str) -> ProfilePage:
         link: what lets that session link the account to the sign-in provider.
 
     """
-    roles = queries.list_roles(user_id=user.pk)
     return ProfilePage(
         person=user,
         groups=queries.list_group_names(user_id=user.pk),
-        roles=list(roles[:MOST_ROLES]),
-        role_count=roles.count(),
+        roles=CutList.of(queries.list_roles(user_id=user.pk), MOST_ROLES),
         identity=queries.find_identity(user_id=user.pk),
         provider=settings.TRIBUTARY_OIDC_NAME,
         link=link,
