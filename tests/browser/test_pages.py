@@ -118,12 +118,18 @@ OPEN_POPOVERS = """() => document.querySelectorAll('details').forEach((details) 
   if (popover) popover.style.position = 'static';  // so that it covers nothing else
 })"""
 
+RUN_OVER = """() => [...document.querySelectorAll('.rl__c, .list td, .box > header')]
+  .filter((cell) => cell.offsetParent && cell.scrollWidth > cell.clientWidth + 1 && getComputedStyle(cell).overflowX === 'visible')
+  .map((cell) => cell.innerText)"""
+"""Texts that run out of their column, and so over what stands beside it."""
+
 
 @pytest.mark.parametrize("name", PAGES)
 def test_page_is_sound(name: str, open_page: Callable[..., Page], places: dict[str, Any], seen: set[str]) -> None:
     page = open_page(PAGES[name].format(**places), looks=True)
     assert page.locator("h1").count() == 1
     assert page.evaluate("document.querySelectorAll('*').length") <= MOST_NODES
+    assert page.evaluate(RUN_OVER) == []
     check_width(page)
     check_all_open(page, seen)
 
