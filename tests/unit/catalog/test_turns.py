@@ -38,6 +38,8 @@ from webapp.catalog.services import turns
 turns._path = lambda: sys.argv[1]
 turns.WAIT_S = 60
 log = Path(sys.argv[2])
+print("ready", flush=True)
+sys.stdin.read()
 for _ in range(50):
     with turns.take_writers_turn(), log.open("a") as stream:
         stream.write(sys.argv[3])
@@ -116,7 +118,20 @@ def test_without_the_file_there_are_turns_of_threads_alone(
 def test_two_processes_write_in_turn(file: Path, tmp_path: Path) -> None:
     """While both have something to write they take it in turn, but where a busy machine lets one of them sleep."""
     log = tmp_path / "log"
-    processes = [subprocess.Popen([sys.executable, "-c", WRITE, str(file), str(log), name]) for name in "ab"]
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITE, str(file), str(log), name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for name in "ab"
+    ]
+    # Importing takes longer than all that they write: neither begins before the other can.
+    assert [process.stdout.readline() for process in processes if process.stdout] == ["ready\n"] * 2
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.close()
     assert [process.wait(60) for process in processes] == [0, 0]
     written = log.read_text()
     both = written[max(written.index("a"), written.index("b")) : min(written.rindex("a"), written.rindex("b"))]
