@@ -46,6 +46,40 @@ def test_g_walks_the_tabs_of_a_pull_request(open_page: Callable[..., Page]) -> N
         page.wait_for_load_state()  # keys mean nothing before
 
 
+def test_a_tab_in_place_is_what_its_address_shows_and_the_way_back_is_kept(open_page: Callable[..., Page]) -> None:
+    page = open_page(PULL)
+    page.evaluate("window.isSamePage = true")
+    addresses = page.locator("#page-tabs a:not([hx-boost='false'])").evaluate_all("tabs => tabs.map(tab => tab.href)")
+    assert len(addresses) == 7
+    shown = {}
+    for address in [*addresses[1:], addresses[0]]:
+        page.locator(f"#page-tabs a[href='{address.partition(page.url.partition('/r/')[0])[2]}']").click()
+        page.wait_for_url(address)
+        tab = page.locator("#page-tabs [aria-current=page]")
+        expect(tab).to_have_js_property("href", address)
+        expect(tab).to_be_focused()
+        expect(page).to_have_title(re.compile(re.escape(tab.inner_text().split("\n")[0].split()[0])))
+        assert page.evaluate("[window.isSamePage, scrollY]") == [True, 0], "the browser loaded the page anew"
+        shown[address] = read_main(page)
+    page.go_back()
+    expect(page.locator("#page-tabs [aria-current=page]")).to_have_js_property("href", addresses[-1])
+    for address in addresses:
+        page.goto(address)
+        assert read_main(page) == shown[address], address
+
+
+def read_main(page: Page) -> list[str]:
+    """Return the words of a page, but for how long ago something was."""
+    texts = page.locator("#main").evaluate(
+        """main => {
+          const copy = main.cloneNode(true);
+          for (const part of copy.querySelectorAll('relative-time, elapsed-time, noscript')) part.remove();
+          return copy.textContent;
+        }"""
+    )
+    return texts.split()
+
+
 def test_j_and_k_walk_the_rows_after_a_click_too(open_page: Callable[..., Page]) -> None:
     page = open_page(DATA, looks=True)
     rows = page.locator("tr.rd")

@@ -39,6 +39,8 @@ class Tab:
     icon: str
     count: int | None
     hotkey: str
+    is_whole: bool = False
+    """Whether its page has a script of its own, so that the browser loads it as a whole."""
 
 
 @dataclass(frozen=True)
@@ -286,7 +288,7 @@ def _list_tabs(loaded: Loaded, diff: counts.DiffSum, commits: int) -> list[Tab]:
         Tab("Code", f"{url}/code", "code", files, "g c"),
         Tab("Schema", f"{url}/schema", "rows", _count_schemas(loaded) if is_counted else None, "g s"),
         Tab("Data", f"{url}/data", "table", diff.total if is_counted else None, "g d"),
-        Tab("Lineage", f"{url}/lineage", "git-compare", None, "g l"),
+        Tab("Lineage", f"{url}/lineage", "git-compare", None, "g l", is_whole=True),
         Tab("Builds", f"{url}/builds", "workflow", builds, "g b"),
         Tab("Checks", f"{url}/checks", "check-circle", None, "g k"),
     ]
