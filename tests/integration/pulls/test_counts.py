@@ -71,7 +71,7 @@ def test_every_commit_of_a_pull_request_is_counted_and_can_be_turned_to(
     # only the head is published, and both tabs say so in the same words
     assert conversation.count("overtaken by a later commit") == 20 + 20 - 1
     assert [page.count("overtaken by a later commit") for page in pages] == [99, 100, 100, total - 300]
-    assert "publishing</span>" in pages[0]
+    assert "being published</span>" in pages[0]
     assert "Not published" not in "".join(pages)
     assert "301–390 of 390" in pages[-1]
     shown = [sha for page in pages for sha in re.findall(r'class="strong" href="/r/shop/commit/([0-9a-f]{40})"', page)]
