@@ -4,17 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import requests
 
+from tests.factories import repositories as make
 from tests.factories.builds import Stack, running_stack
+
+if TYPE_CHECKING:
+    from webapp.accounts.models import User
+    from webapp.core.principals import Principal
 
 PEOPLE = {"ines": "writer", "mira": "maintainer", "olek": "reader"}
 PASSWORD = "a-password-of-people-1"
 
 Call = Callable[..., Any]
+
+
+@pytest.fixture
+def ines(home: Path, admin: User) -> Principal:
+    """The author, who makes the repository where the test's own process has one."""
+    return make.a_person("ines")
 
 
 @pytest.fixture(scope="package")

@@ -17,7 +17,6 @@ from webapp.pulls.models import PullRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from rest_framework.test import APIClient
 
@@ -27,12 +26,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 PAGE = "/r/shop/pulls/1"
 FIRST, PUSHED = 130, 260
-
-
-@pytest.fixture
-def ines(home: Path, admin: User) -> Principal:
-    """The author."""
-    return make.a_person("ines")
 
 
 @pytest.fixture

@@ -14,20 +14,11 @@ from webapp.pulls import services
 from webapp.pulls.models import Label, PullLabel, TimelineEvent
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from webapp.accounts.models import User
     from webapp.core.principals import Principal
     from webapp.pulls.models import PullRequest
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 PAGE = "/r/shop/pulls/1"
-
-
-@pytest.fixture
-def ines(home: Path, admin: User) -> Principal:
-    """The maker of the repository, who opens the pull requests."""
-    return make.a_person("ines")
 
 
 @pytest.fixture

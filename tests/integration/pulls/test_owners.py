@@ -20,8 +20,6 @@ from webapp.pulls.queries.reviewers import list_reviewers
 from webapp.repositories.services import commit_files, set_protection
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from webapp.core.principals import Principal
     from webapp.pulls.models import PullRequest
     from webapp.repositories.models import Repository
@@ -33,12 +31,6 @@ PIPELINE = """
 "/shop/*" = ["group:finance"]
 "other/*" = ["olek"]
 """
-
-
-@pytest.fixture
-def ines(home: Path, admin: User) -> Principal:
-    """The maker of the repository, who opens the pull request."""
-    return make.a_person("ines")
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from django.db.models import Model
 from tests.factories import repositories as make
 from tests.factories.clients import a_client, read_page
 from tests.integration.pulls.test_news import find_news_url
-from webapp.accounts.models import User
 from webapp.core.errors import Conflict, InvalidInput, NotFound
 from webapp.notices.models import Notification
 from webapp.pulls import services
@@ -20,8 +19,6 @@ from webapp.repositories.models import Delivery
 from webapp.repositories.services import add_webhook
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from webapp.core.principals import Principal
     from webapp.pulls.models import PullRequest
 
@@ -31,12 +28,6 @@ REST = "/api/v1/repositories/shop/pulls/1"
 LINE = {"path": "notes.txt", "line": 2, "side": "head"}
 SECRET = "zanzibar"
 """What nobody but its author may meet anywhere."""
-
-
-@pytest.fixture
-def ines(home: Path, admin: User) -> Principal:
-    """The maker of the repository, who opens the pull request."""
-    return make.a_person("ines")
 
 
 @pytest.fixture

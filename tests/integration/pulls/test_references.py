@@ -8,24 +8,15 @@ import pytest
 
 from tests.factories import repositories as make
 from tests.factories.clients import a_client, read_page
-from webapp.accounts.models import User
 from webapp.datasets.services import create_dataset
 from webapp.pulls import services
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from webapp.core.principals import Principal
     from webapp.pulls.models import PullRequest
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 PAGE = "/r/shop/pulls/1"
-
-
-@pytest.fixture
-def ines(home: Path, admin: User) -> Principal:
-    """Maker of a repository, and of another one with a dataset."""
-    return make.a_person("ines")
 
 
 @pytest.fixture

@@ -37,12 +37,6 @@ PAGE = "/r/shop/pulls/1"
 
 
 @pytest.fixture
-def ines(home: Path, admin: User) -> Principal:
-    """A writer."""
-    return make.a_person("ines")
-
-
-@pytest.fixture
 def pull(ines: Principal, monkeypatch: pytest.MonkeyPatch) -> PullRequest:
     """A pull request that changes line 2 of a file with three."""
     monkeypatch.setattr("webapp.runtime.doorbell.ring", lambda *_args, **_kwargs: None)

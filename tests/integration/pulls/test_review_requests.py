@@ -17,19 +17,11 @@ from webapp.pulls.models import ReviewRequest, TimelineEvent
 from webapp.pulls.queries.reviewers import list_reviewers
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from webapp.core.principals import Principal
     from webapp.pulls.models import PullRequest
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 PAGE = "/r/shop/pulls/1"
-
-
-@pytest.fixture
-def ines(home: Path, admin: User) -> Principal:
-    """The maker of the repository, who opens the pull request."""
-    return make.a_person("ines")
 
 
 @pytest.fixture

@@ -16,19 +16,11 @@ from webapp.pulls.queries import pulls as queries
 from webapp.repositories.services import set_protection, statuses
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from webapp.core.principals import Principal
     from webapp.pulls.models import PullRequest
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 PAGE = "/r/shop/pulls/1"
-
-
-@pytest.fixture
-def ines(home: Path, admin: User) -> Principal:
-    """The maker of the repository, a maintainer."""
-    return make.a_person("ines")
 
 
 @pytest.fixture

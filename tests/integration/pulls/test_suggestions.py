@@ -9,26 +9,17 @@ import pytest
 
 from tests.factories import repositories as make
 from tests.factories.clients import a_client, a_rest_client, read_page
-from webapp.accounts.models import User
 from webapp.core.errors import Conflict, InvalidInput, NotFound, PermissionDenied
 from webapp.pulls import services
 from webapp.repositories import queries as repositories
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from webapp.core.principals import Principal
     from webapp.pulls.models import Comment, PullRequest
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 PAGE = "/r/shop/pulls/1"
 NOTES = "one\nTWO\nthree\nfour\nfive\n"
-
-
-@pytest.fixture
-def ines(home: Path, admin: User) -> Principal:
-    """A writer."""
-    return make.a_person("ines")
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import pytest
 from tests.factories import datasets as make_data
 from tests.factories import repositories as make
 from tests.factories.clients import a_client, read_page
-from webapp.accounts.models import User
 from webapp.builds.models import Build
 from webapp.builds.rules.states import BuildState
 from webapp.comparisons.models import Comparison
@@ -20,20 +19,12 @@ from webapp.repositories.models import Publication
 from webapp.repositories.rules.states import PublicationState
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from webapp.core.principals import Principal
     from webapp.pulls.models import PullRequest
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 PAGE = "/r/shop/pulls/1"
 UNSEEN = "No dataset that you may see is changed"
-
-
-@pytest.fixture
-def ines(home: Path, admin: User) -> Principal:
-    """The author."""
-    return make.a_person("ines")
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from tests.factories import repositories as make
 from tests.factories.clients import a_client, read_page
 from tests.integration.pulls.test_news import find_news_url
-from webapp.accounts.models import AuditEntry, User
+from webapp.accounts.models import AuditEntry
 from webapp.core.errors import Conflict, InvalidInput, NotFound, PermissionDenied
 from webapp.pulls import services
 from webapp.pulls.models import CommentVersion
@@ -17,20 +17,12 @@ from webapp.pulls.queries import pulls as queries
 from webapp.repositories.services import set_protection
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from webapp.core.principals import Principal
     from webapp.pulls.models import Comment, PullRequest
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 PAGE = "/r/shop/pulls/1"
 LINE = {"path": "notes.txt", "line": 2, "side": "head"}
-
-
-@pytest.fixture
-def ines(home: Path, admin: User) -> Principal:
-    """The maker of the repository, a maintainer."""
-    return make.a_person("ines")
 
 
 @pytest.fixture

@@ -16,19 +16,11 @@ from webapp.pulls.models import PullDataset, PullRequest, Viewed
 from webapp.pulls.queries.pulls import list_blockers
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from webapp.core.principals import Principal
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 PAGE = "/r/shop/pulls/1"
 REST = "/api/v1/repositories/shop/pulls/1"
-
-
-@pytest.fixture
-def ines(home: Path, admin: User) -> Principal:
-    """The author."""
-    return make.a_person("ines")
 
 
 @pytest.fixture
