@@ -103,16 +103,17 @@ class Stack:
 
     def start_spark(self) -> None:
         """Start a Spark Connect server in its sandbox, as the supervisor does; every later part is told its address."""
-        from tests.factories.spark_server import QuickSparkServer
+        from tests.factories.spark import QUICK_JAVA
         from webapp.runtime import java
         from webapp.runtime.spark_classes import archive_path
+        from webapp.runtime.spark_server import SparkServer
         from webapp.runtime.supervisor import RENEWED
 
         found, _ = java.find_java()
         assert found is not None
         with_s3 = self.more.get("TRIBUTARY_WAREHOUSE", "").startswith("s3:")
         archive = archive_path(found, with_s3=with_s3)
-        server = QuickSparkServer(
+        server = SparkServer(
             java=found.program,
             folder=self.home / "spark",
             port=self.spark_port,
@@ -120,6 +121,7 @@ class Stack:
             secrets=self.home,
             tables=(self.home / "warehouse", *([self.lake] if "TRIBUTARY_LOCATIONS" in self.more else [])),
             with_s3=with_s3,
+            java_options=QUICK_JAVA,
             hosts=self._hosts_of_spark,
             archive=archive if archive.exists() else None,
         )

@@ -19,6 +19,7 @@ import requests
 
 from tests.factories.builds import ROOT, wait_until
 from tests.factories.postgres import database_of, find_url
+from tests.factories.spark import QUICK_JAVA
 from webapp.runtime.probes import find_free_port
 
 PASSWORD = "a-password-of-tests-1"
@@ -143,6 +144,7 @@ def running_installation(home: Path) -> Iterator[Installation]:
         "TRIBUTARY_PORT": str(port),
         "TRIBUTARY_DEMO": "1",
         "TRIBUTARY_ADMIN_PASSWORD": PASSWORD,
+        "TRIBUTARY_SPARK_JAVA_OPTIONS": QUICK_JAVA,
         **database_of(home),
     }
     output = (home / "run.out").open("wb")

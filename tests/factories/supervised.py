@@ -17,6 +17,7 @@ import requests
 
 from tests.factories.builds import PASSWORD, ROOT, Stack, wait_until
 from tests.factories.databases import migrate
+from tests.factories.spark import QUICK_JAVA
 from webapp.runtime.probes import ask_fork_server, find_free_port
 
 NO_SPARK = "sc://localhost:1/;token=none"
@@ -82,7 +83,8 @@ class SupervisedStack(Stack):
 
     def spawn(self, *arguments: str) -> subprocess.Popen[bytes]:
         """Start one more `manage.py run`, whatever comes of it."""
-        environment = {**self.environment, "SPARK_REMOTE": NO_SPARK, **self.more}
+        quick = {"TRIBUTARY_SPARK_JAVA_OPTIONS": QUICK_JAVA}
+        environment = {**self.environment, **quick, "SPARK_REMOTE": NO_SPARK, **self.more}
         if not environment["SPARK_REMOTE"]:
             del environment["SPARK_REMOTE"]
         with (self.home / "supervisor.log").open("ab") as log:

@@ -24,6 +24,8 @@ from tests.factories.builds import Stack, running_stack
 from tests.fuzz.uploads import File, load, make_file
 
 pytestmark = [pytest.mark.integration]
+INSTALLED = 1000
+"""Files that an installation is given."""
 SEED = int(os.environ.get("TRIBUTARY_FUZZ_SEED") or random.SystemRandom().randrange(10**6)) * 10**6
 AT_ONCE = 250
 """Files that one process loads."""
@@ -128,27 +130,27 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         yield running
 
 
-@pytest.mark.parametrize("count", [12, pytest.param(1000, marks=pytest.mark.soak)])
+@pytest.mark.soak
 @pytest.mark.timeout(3 * 3600)
-def test_an_installation_goes_on_whatever_is_uploaded(stack: Stack, count: int) -> None:
+def test_an_installation_goes_on_whatever_is_uploaded(stack: Stack) -> None:
     dice = random.Random(SEED)
-    path = f"/shop/fuzzed{count}"
+    path = "/shop/fuzzed"
     parts = {name: part.pid for name, part in stack.parts.items()}
     assert stack.upload(path, "c0,c1\n1,a\n").status_code == 201
     loaded, statuses = 1, Counter[int]()
-    for number in range(count):
+    for number in range(INSTALLED):
         file = make_file(SEED + number)
         answer = stack.upload(path, file.content, name=file.name, mode=dice.choice(("snapshot", "append")))
         statuses[answer.status_code] += 1
         loaded += answer.status_code == 201
         assert answer.status_code in (201, 422), (file.name, answer.status_code, answer.text[:500])
         assert answer.status_code == 201 or answer.json()["code"] in REFUSALS, (file.name, answer.text[:500])
-    print(f"seed {SEED}: {count} uploads, {dict(statuses)}")
+    print(f"seed {SEED}: {INSTALLED} uploads, {dict(statuses)}")
     assert {name: part.pid for name, part in stack.parts.items() if part.poll() is None} == parts
     assert stack.open_transactions() == []
     (dataset,) = stack.call("GET", f"/datasets?path={path}")["results"]
     states = Counter(stack.query(f"SELECT state FROM datasets_transaction WHERE dataset_id = {dataset['id']}"))  # noqa: S608
-    assert states == Counter(COMMITTED=loaded, ABORTED=count + 1 - loaded)
+    assert states == Counter(COMMITTED=loaded, ABORTED=INSTALLED + 1 - loaded)
     total = stack.call("GET", f"/datasets/{dataset['id']}/preview")["total"]
     assert len(stack.rows(path)) == total
     assert not list((stack.home / "uploads").iterdir())

@@ -44,22 +44,17 @@ IN_THE_DATABASE = (
     "a_database_older_than_the_program_is_all_that_is_said",
 )
 """Damage that fsck finds or mends by statements; the first of these asks all the questions that fsck has."""
-GROUPS = {
-    "tables": (
-        *OF_COMMITS,
-        "tests/contract/catalog/test_catalog_kill.py",
-        "tests/integration/datasets/test_transactions.py",
-        "tests/integration/core/test_databases.py",
-        *(f"{FSCK}::test_{name}" for name in IN_THE_DATABASE),
-        "tests/integration/core/test_old_statements.py",
-    ),
-    "builds": (
-        "tests/integration/builds/test_services.py",
-        "tests/integration/builds/test_lock_order.py",
-        "tests/integration/dispatch",
-        "tests/integration/builds/test_crashes.py::test_worker_killed_is_noticed_and_the_job_tried_again",
-    ),
-}
+SUITE = (
+    *OF_COMMITS,
+    "tests/contract/catalog/test_catalog_kill.py",
+    "tests/integration/datasets/test_transactions.py",
+    "tests/integration/core/test_databases.py",
+    *(f"{FSCK}::test_{name}" for name in IN_THE_DATABASE),
+    "tests/integration/core/test_old_statements.py",
+    "tests/integration/builds/test_services.py",
+    "tests/integration/builds/test_lock_order.py",
+    "tests/integration/dispatch",
+)
 """Where the two databases differ: statements of their own, locks, what a death leaves."""
 LONG_GROUPS = {
     "tables at length": (
@@ -72,6 +67,7 @@ LONG_GROUPS = {
         "tests/contract/datasets",
     ),
     "builds at length": (
+        "tests/integration/builds/test_crashes.py::test_worker_killed_is_noticed_and_the_job_tried_again",
         "tests/integration/builds/test_life.py",
         "tests/integration/builds/test_specs.py",
         "tests/integration/builds/test_uploads.py",
@@ -94,13 +90,6 @@ class Run:
         return self.output.read_text()
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Run]]:
-    """All groups at once: most of the time they wait for processes of theirs."""
-    with start_runs(GROUPS, tmp_path_factory.mktemp("postgres")) as started:
-        yield started
-
-
 @contextmanager
 def start_runs(groups: Mapping[str, Sequence[str]], folder: Path) -> Iterator[dict[str, Run]]:
     """Run every group in a database of its own, and end what still runs."""
@@ -120,7 +109,7 @@ def start_run(url: str, tests: Sequence[str], output: Path) -> Run:
         process = subprocess.Popen(
             [sys.executable, "-m", "pytest", *tests, "-q", "-m", "not soak", "-p", "no:cacheprovider"],
             cwd=ROOT,
-            # Two runs share the machine: jobs get more time than a test of that limit would give them.
+            # Runs share the machine: jobs get more time than a test of that limit would give them.
             env={**os.environ, "DATABASE_URL": url, "TEST_JOB_SECONDS": "20"},
             stdout=file,
             stderr=subprocess.STDOUT,
@@ -128,9 +117,9 @@ def start_run(url: str, tests: Sequence[str], output: Path) -> Run:
     return Run(process, output)
 
 
-@pytest.mark.parametrize("group", GROUPS)
-def test_the_suite_passes_on_postgresql(runs: dict[str, Run], group: str) -> None:
-    check(runs[group])
+def test_the_suite_passes_on_postgresql(tmp_path: Path) -> None:
+    with start_runs({"suite": SUITE}, tmp_path) as started:
+        check(started["suite"])
 
 
 @pytest.mark.soak

@@ -157,6 +157,7 @@ def check_retyped(folder: Path, name: str) -> None:
     )
 
 
+@pytest.mark.soak
 def test_the_thousandth_column_is_the_key(tmp_path: Path) -> None:
     key = "c998"
     names = ["id", *(f"c{place}" for place in range(999))]

@@ -68,6 +68,8 @@ TRIBUTARY_REPOSITORY_GIT_BYTES = int(os.environ.get("TRIBUTARY_REPOSITORY_GIT_BY
 TRIBUTARY_REPOSITORY_DATA_BYTES = int(os.environ.get("TRIBUTARY_REPOSITORY_DATA_BYTES") or 0)
 TRIBUTARY_DEMO = os.environ.get("TRIBUTARY_DEMO", "1") != "0"
 SPARK_REMOTE = read_secret("SPARK_REMOTE")
+# More options of the embedded Spark server's Java machine.
+TRIBUTARY_SPARK_JAVA_OPTIONS = os.environ.get("TRIBUTARY_SPARK_JAVA_OPTIONS", "")
 # What the embedded Spark server sees of this machine's folders; the supervisor says so, and nobody else.
 TRIBUTARY_SPARK_FOLDER = os.environ.get("TRIBUTARY_SPARK_FOLDER", "")
 # The socket at which that server is given folders of tables to write; where there is none it writes what its user may.

@@ -85,6 +85,8 @@ class SparkServer:
     """The folders below which tables lie, where they are not in an object store."""
     with_s3: bool = False
     heap_mib: int = 1024
+    java_options: str = ""
+    """More options of its Java machine, as its variable `JDK_JAVA_OPTIONS` takes them."""
     cores: int = 2
     """Tasks at a time."""
     python_memory_mib: int = 4096
@@ -134,6 +136,7 @@ class SparkServer:
             "LANG": "C.UTF-8",
             # Python functions of transforms run beside the server, with the libraries that transforms have.
             "PYSPARK_PYTHON": sys.executable,
+            **({"JDK_JAVA_OPTIONS": self.java_options} if self.java_options else {}),
         }
 
     @property

@@ -399,6 +399,7 @@ def test_a_function_that_takes_all_memory_fails_by_itself(spark_stack: Stack) ->
         assert spark_stack.wait_for_build(neighbour["id"], seconds=60)["state"] == "ABORTED"
 
 
+@pytest.mark.soak  # its tasks burn both processors until they are ended
 def test_a_task_that_does_not_end_when_its_job_is_cancelled_ends_with_the_server(spark_stack: Stack) -> None:
     """Spark tells a task to end, which one that computes a single value of a single row does not see."""
     with _lasting(spark_stack) as (neighbour, lasting):

@@ -44,6 +44,11 @@ def test_an_archive_is_shown_to_the_server_but_not_writable(server: SparkServer,
     assert not [word for word in server.command if "SharedArchive" in word]
 
 
+def test_java_gets_more_options_where_somebody_has_set_them(server: SparkServer) -> None:
+    assert "JDK_JAVA_OPTIONS" not in server.environment
+    assert replace(server, java_options="-Xss2m").environment["JDK_JAVA_OPTIONS"] == "-Xss2m"
+
+
 def test_every_folder_of_tables_is_made_and_shown_to_be_opened(server: SparkServer, tmp_path: Path) -> None:
     tables = (tmp_path / "warehouse", tmp_path / "lake")
     started = replace(server, tables=tables)

@@ -210,6 +210,7 @@ class Command(BaseCommand):
             secrets=self.secrets,
             tables=() if with_s3 else tuple(Path(unquote(urlsplit(place).path)) for place in places),
             with_s3=with_s3,
+            java_options=settings.TRIBUTARY_SPARK_JAVA_OPTIONS,
             hosts=find_hosts([settings.TRIBUTARY_CATALOG_URI]),
             archive=archive if archive.exists() else None,
         )
