@@ -39,11 +39,12 @@ document.addEventListener('htmx:beforeSwap', (event) => {
   }
 });
 // What htmx takes out it takes leave of element by element, with two events each: for a hundred rows the greater half of a
-// swap. Rows of a diff have nothing that htmx knows, so they go before it looks; where the focus is it is to find it again.
-document.addEventListener('htmx:beforeSwap', ({ detail: { shouldSwap, target } }) => {
+// swap. Rows of a diff have nothing that htmx knows, and what asks for itself in another tab ends with its element: they
+// go before it looks. Where the focus is it is to find it again, and from what has asked it looks for other targets.
+document.addEventListener('htmx:beforeSwap', ({ detail: { shouldSwap, target, requestConfig } }) => {
   if (!shouldSwap) return;
-  for (const rows of target.querySelectorAll('tbody:has(> .rd)')) {
-    if (!rows.contains(document.activeElement)) rows.replaceChildren();
+  for (const part of target.querySelectorAll('tbody:has(> .rd) > *, #main > *')) {
+    if (![document.activeElement, requestConfig.elt].some((needed) => part.contains(needed))) part.remove();
   }
 });
 for (const name of ['htmx:sendError', 'htmx:timeout']) {

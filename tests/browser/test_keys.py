@@ -68,6 +68,18 @@ def test_a_tab_in_place_is_what_its_address_shows_and_the_way_back_is_kept(open_
         assert read_main(page) == shown[address], address
 
 
+def test_what_somebody_has_begun_to_write_is_there_on_the_way_back_from_a_tab(open_page: Callable[..., Page]) -> None:
+    page = open_page(PULL)
+    page.evaluate("window.isSamePage = true")
+    text = page.get_by_role("textbox", name="Comment").last
+    text.fill("Why not by hour?")
+    page.locator("#tab-code").click()
+    page.wait_for_url(f"**{PULL}/code")
+    assert not page.evaluate("window.isSamePage")
+    page.go_back()
+    expect(text).to_have_value("Why not by hour?")
+
+
 def read_main(page: Page) -> list[str]:
     """Return the words of a page, but for how long ago something was."""
     texts = page.locator("#main").evaluate(

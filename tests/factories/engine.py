@@ -31,6 +31,7 @@ from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionSpec
 from pyiceberg.serializers import FromInputFile, ToOutputFile
 from pyiceberg.table import CommitTableResponse, StaticTable, Table
 from pyiceberg.table.metadata import new_table_metadata
+from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.update import update_table_metadata
 from pyiceberg.typedef import Record
@@ -38,6 +39,7 @@ from pyroaring import BitMap
 
 from jobs.engine.compare.diff import run_diff
 from jobs.engine.read.listing import entry_schema
+from jobs.engine.write.writer import FileReplacement
 from jobs.protocol import DiffRequest, SideRef
 from tests.factories.forks import in_child
 
@@ -288,7 +290,7 @@ def write_files(table: Table, content: pa.Table, writer: str = "pyiceberg") -> l
 def replace(table: Table, gone: Iterable[DataFile], come: Iterable[DataFile]) -> Table:
     """Commit other data files in the place of some, as one snapshot."""
     transaction = table.transaction()
-    producer = transaction.update_snapshot().overwrite()
+    producer = FileReplacement(operation=Operation.OVERWRITE, transaction=transaction, io=table.io)
     for file in gone:
         producer.delete_data_file(file)
     for file in come:

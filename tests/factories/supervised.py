@@ -77,9 +77,13 @@ class SupervisedStack(Stack):
         self.token = answer.json()["token"]
 
     def run(self) -> None:
-        """Start `manage.py run` and wait until web, workers and fork server work."""
+        """Start `manage.py run` and wait until web, workers and fork server work, and no part is still to start."""
         self.parts["supervisor"] = self.spawn()
-        wait_until(lambda: self.is_up() and self.works("worker") and self.is_warm(), seconds=90, every=0.2)
+        wait_until(
+            lambda: self.is_up() and self.works("worker") and self.is_warm() and self.has_started(),
+            seconds=90,
+            every=0.2,
+        )
 
     def spawn(self, *arguments: str) -> subprocess.Popen[bytes]:
         """Start one more `manage.py run`, whatever comes of it."""
@@ -118,6 +122,10 @@ class SupervisedStack(Stack):
     def processes(self) -> list[Process]:
         """Return every process of the installation but the supervisor."""
         return list_descendants(self.parts["supervisor"].pid)
+
+    def has_started(self) -> bool:
+        """Whether every part has a process, or had what it was for."""
+        return all(part["state"] != "waiting" for part in self.status().values())
 
     def process_of(self, part: str) -> Process:
         """Return the process that a part is."""

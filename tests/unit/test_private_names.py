@@ -50,6 +50,9 @@ FUNCTIONS: list[tuple[object, str, str, str]] = [
     (iceberg_snapshot._SnapshotProducer, "_commit", "self", SNAPSHOT),
     (iceberg_snapshot._SnapshotProducer, "_validate_concurrency", "self", SNAPSHOT),
     (iceberg_snapshot._SnapshotProducer, "_build_delete_files_partition_predicate", "self", SNAPSHOT),
+    # jobs/engine/write/writer.py: a partitioned table of several manifests is changed without failing now and then
+    (iceberg_snapshot, "_OverwriteFiles", PRODUCER_STARTS, SNAPSHOT),
+    (iceberg_snapshot._SnapshotProducer, "_build_manifest_evaluator", "self spec_id", SNAPSHOT),
     (iceberg_arrow, "_dataframe_to_data_files", "table_metadata df io write_uuid counter", ARROW),
     # jobs/engine/write/schemas.py
     (iceberg_arrow, "_pyarrow_to_schema_without_ids", "schema downcast_ns_timestamp_to_us format_version", ARROW),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -23,7 +23,7 @@ from pyiceberg.table.update import (
     AssertLastAssignedFieldId,
     SetCurrentSchemaUpdate,
 )
-from pyiceberg.table.update.snapshot import _FastAppendFiles, _SnapshotProducer
+from pyiceberg.table.update.snapshot import _FastAppendFiles, _OverwriteFiles, _SnapshotProducer
 from pyiceberg.types import NestedField
 
 from jobs import nulls
@@ -127,7 +127,12 @@ def replace_files(
         producer.gone = paths
     else:
         files = _write_files(table, iter(batches))
-        producer = transaction.update_snapshot(snapshot_properties=_properties(job_id)).overwrite()
+        producer = FileReplacement(
+            operation=Operation.OVERWRITE,
+            transaction=transaction,
+            io=table.io,
+            snapshot_properties=_properties(job_id),
+        )
         for gone in _list_files(table, paths):
             producer.delete_data_file(gone)
     for file in files:
@@ -135,6 +140,21 @@ def replace_files(
     producer.commit()
     transaction.commit_transaction()
     return _written(files, int(producer.snapshot_id))
+
+
+class FileReplacement(_OverwriteFiles):  # type: ignore[misc]
+    """PyIceberg's overwrite of some files, whose threads do not look at one another's manifests.
+
+    Its evaluator keeps the manifest that it looks at, and all threads share one of a spec: with several manifests of a
+    partitioned table it now and then says of one what holds for another, and the files there count as missing. It is like
+    https://github.com/apache/iceberg-python/pull/115.
+    """
+
+    def _build_manifest_evaluator(self, spec_id: int) -> Callable[[ManifestFile], bool]:
+        def evaluate(manifest: ManifestFile) -> bool:
+            return bool(super(FileReplacement, self)._build_manifest_evaluator(spec_id)(manifest))
+
+        return evaluate
 
 
 def _list_files(table: Table, paths: frozenset[str]) -> list[DataFile]:

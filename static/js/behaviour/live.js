@@ -56,12 +56,22 @@ document.addEventListener('htmx:afterSettle', () => {
   }
 });
 
+const isChanged = (field) => field.value !== field.defaultValue;
+
 // A part that asks for itself waits while somebody writes in it.
 document.addEventListener('htmx:beforeRequest', (event) => {
   const { elt } = event.detail;
   if (!howItAsks(elt)) return;
-  const isWritten = (field) => field === document.activeElement || field.value !== field.defaultValue;
+  const isWritten = (field) => field === document.activeElement || isChanged(field);
   if ([...elt.querySelectorAll('textarea')].some(isWritten)) event.preventDefault();
+});
+
+// Where somebody has begun to write, the browser opens a tab as a page of its own: its way back has the text again.
+document.addEventListener('htmx:beforeRequest', (event) => {
+  const { elt } = event.detail;
+  if (!elt.matches('#page-tabs a') || ![...document.querySelectorAll('#main textarea')].some(isChanged)) return;
+  event.preventDefault();
+  location.assign(elt.href);
 });
 
 // Who types stays where they are, whatever comes above: browsers keep the place only while no part around it is replaced.
