@@ -62,11 +62,7 @@ def test_tabs_without_anything_say_what_there_could_be(pull: PullRequest, ines: 
 def test_tabs_say_that_a_comparison_runs_and_why_it_failed_with_the_way_to_try_again(
     pull: PullRequest, ines: Principal
 ) -> None:
-    dataset = make_data.a_dataset("/shop/orders", by=pull.author)
-    transaction = make_data.a_transaction(dataset, pull.author, branch="feature", chain=("master",))
-    make_data.fill(transaction, pull.author)
-    make_data.commit(transaction, pull.author)
-    services.refresh_pull(pull=pull)
+    change_data(pull)
     Comparison.objects.update(schema={})
     client = a_client(ines)
     for tab, said in {"/schema": "Queued", "/data": "Waiting to be compared"}.items():
@@ -79,6 +75,30 @@ def test_tabs_say_that_a_comparison_runs_and_why_it_failed_with_the_way_to_try_a
         page = read_page(client, f"{PAGE}{tab}")
         for part in (said, "It held more than 512 MB of memory.", "Compare again"):
             assert part in page
+
+
+def test_lists_follow_a_comparison_until_it_has_ended(pull: PullRequest, ines: Principal) -> None:
+    change_data(pull)
+    reviewer = make.a_member(pull.repository, "maintainer")
+    for end, asks in (({}, True), ({"state": ComparisonState.FAILED}, False)):
+        Comparison.objects.update(schema={}, **end)
+        for person, address, part in (
+            (reviewer, "/", "to-review"),
+            (ines, "/pulls", "pull-list"),
+            (ines, "/r/shop/pulls", "pull-list"),
+        ):
+            list_of_pulls = read_page(a_client(person), address).partition(f'id="{part}"')[2].partition("</section>")[0]
+            assert pull.title in list_of_pulls
+            assert ("every 4s" in list_of_pulls) is asks
+
+
+def change_data(pull: PullRequest) -> None:
+    """Fill a dataset on the branch, which is to be compared then."""
+    dataset = make_data.a_dataset("/shop/orders", by=pull.author)
+    transaction = make_data.a_transaction(dataset, pull.author, branch="feature", chain=("master",))
+    make_data.fill(transaction, pull.author)
+    make_data.commit(transaction, pull.author)
+    services.refresh_pull(pull=pull)
 
 
 def test_builds_are_followed_while_they_run_and_say_why_they_failed(pull: PullRequest, ines: Principal) -> None:

@@ -75,6 +75,11 @@ class ListPage:
         return (self.page_number - 1) * SIZE + 1 if self.pulls else 0
 
     @property
+    def is_comparing(self) -> bool:
+        """Whether rows of one of them are still being compared, so that the list asks for itself."""
+        return any(pull.diff.running for pull in self.pulls)
+
+    @property
     def text(self) -> str:
         """What is shown, in words."""
         return f"{self.first}–{self.first + len(self.pulls) - 1} of {self.total}" if self.pulls else "none"
