@@ -38,6 +38,16 @@ document.addEventListener('htmx:beforeSwap', (event) => {
     announceFailure(xhr);
   }
 });
+// Two may ask at a time for what the page says beside its parts: what is asking waits for its own answer, and an answer
+// about an address that the page has left is too late.
+document.addEventListener('htmx:oobBeforeSwap', ({ detail }) => {
+  if (detail.target.matches('.htmx-request') || detail.target.querySelector('.htmx-request')) detail.shouldSwap = false;
+});
+document.addEventListener('htmx:beforeSwap', ({ detail }) => {
+  if (detail.target.id !== 'inbox') return;
+  const { pathname, search } = new URL(detail.pathInfo.requestPath, location.href);
+  if (pathname + search !== location.pathname + location.search) detail.shouldSwap = false;
+});
 // What htmx takes out it takes leave of element by element, with two events each: for a hundred rows the greater half of a
 // swap. Rows of a diff have nothing that htmx knows, and what asks for itself in another tab ends with its element: they
 // go before it looks. Where the focus is it is to find it again, and from what has asked it looks for other targets.

@@ -10,13 +10,14 @@ import pytest
 from playwright.sync_api import expect
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Page, Route
 
     from tests.factories.installation import Installation
 
 pytestmark = pytest.mark.browser
 
 PULL = "/r/nyc/pulls/1"
+SETTLED = "document.body.dispatchEvent(new CustomEvent('settled'))"
 DATA = f"{PULL}/data?dataset=/nyc/delays/daily"
 
 
@@ -66,6 +67,28 @@ def test_a_tab_in_place_is_what_its_address_shows_and_the_way_back_is_kept(open_
     for address in addresses:
         page.goto(address)
         assert read_main(page) == shown[address], address
+
+
+@pytest.mark.parametrize("last", ["tab", "rest"])
+def test_a_tab_and_what_a_page_says_beside_it_are_asked_for_at_once(open_page: Callable[..., Page], last: str) -> None:
+    page = open_page(PULL)
+    address = {"tab": f"{PULL}/schema", "rest": PULL}[last]
+    held: list[Route] = []
+    page.route(lambda url: url.endswith(address), lambda route: held.append(route))
+    if last == "tab":
+        page.locator("#tab-schema").click()
+        with page.expect_response(lambda answer: answer.url.endswith(PULL)):
+            page.evaluate(SETTLED)
+    else:
+        page.evaluate(SETTLED)
+        page.locator("#tab-schema").click()
+        expect(page.locator("#page-tabs [aria-current=page]")).to_have_id("tab-schema")
+    with page.expect_response(lambda answer: answer.url.endswith(address)):
+        held[0].continue_()
+    expect(page.locator("#page-tabs [aria-current=page]")).to_have_id("tab-schema")
+    expect(page.locator("#schemas")).to_be_visible()
+    expect(page.locator(".htmx-request")).to_have_count(0)
+    expect(page.locator("#page-tabs [aria-current=page]")).to_have_id("tab-schema")
 
 
 def test_what_somebody_has_begun_to_write_is_there_on_the_way_back_from_a_tab(open_page: Callable[..., Page]) -> None:
