@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -151,8 +152,12 @@ class FileReplacement(_OverwriteFiles):  # type: ignore[misc]
     """
 
     def _build_manifest_evaluator(self, spec_id: int) -> Callable[[ManifestFile], bool]:
+        of_thread = threading.local()  # one for each manifest would bind all partitions anew
+
         def evaluate(manifest: ManifestFile) -> bool:
-            return bool(super(FileReplacement, self)._build_manifest_evaluator(spec_id)(manifest))
+            if not hasattr(of_thread, "evaluate"):
+                of_thread.evaluate = super(FileReplacement, self)._build_manifest_evaluator(spec_id)
+            return bool(of_thread.evaluate(manifest))
 
         return evaluate
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -113,6 +113,11 @@ def describe_pulls(pulls: Sequence[PullRequest]) -> list[PullLine]:
         )
         for pull in pulls
     ]
+
+
+def is_comparing(pulls: Iterable[PullLine]) -> bool:
+    """Say whether rows of one of them are still being compared, so that a list of them asks for itself."""
+    return any(pull.diff.running for pull in pulls)
 
 
 def _newest_builds(pulls: Sequence[PullRequest]) -> dict[tuple[int | None, str], Build]:

@@ -76,8 +76,8 @@ class ListPage:
 
     @property
     def is_comparing(self) -> bool:
-        """Whether rows of one of them are still being compared, so that the list asks for itself."""
-        return any(pull.diff.running for pull in self.pulls)
+        """Whether the list asks for itself."""
+        return lines.is_comparing(self.pulls)
 
     @property
     def text(self) -> str:

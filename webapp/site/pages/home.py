@@ -89,7 +89,7 @@ class HomePage:
     reviews: list[lines.PullLine]
     review_count: int
     is_comparing: bool
-    """Whether rows of one of them are still being compared, so that the list asks for itself."""
+    """Whether the list of reviews asks for itself."""
     failed: list[FailedBuild]
     failed_count: int
     own: list[OwnPull]
@@ -118,7 +118,7 @@ def read_home(principal: Principal, *, wants_tour: bool) -> HomePage:
         nav="home",
         reviews=described[: len(newest_reviews)],
         review_count=waiting.count_at_most(reviews),
-        is_comparing=any(pull.diff.running for pull in described[: len(newest_reviews)]),
+        is_comparing=lines.is_comparing(described[: len(newest_reviews)]),
         failed=_describe_failed(list(failed[:FAILED])),
         failed_count=waiting.count_at_most(failed),
         own=_describe_own(newest_own, described[len(newest_reviews) :]),
