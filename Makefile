@@ -25,7 +25,7 @@ test: .venv/.dev static/build/.stamp .venv/.jars debian ## run every test at con
 	@$(PYTEST) -m "not soak" -n 3 --durations=40 $(ARGS)
 
 soak: .venv/.dev static/build/.stamp .venv/.jars debian ## run the long tier: full sizes, fault matrices
-	@$(PYTEST) -m "soak" $(ARGS)
+	@$(PYTEST) -m "soak" -n 4 -o timeout=3600 --durations=0 --durations-min=60 $(ARGS)
 
 coverage: .venv/.dev static/build/.stamp .venv/.jar ## measure what the tests that start no installation run, which has a floor
 	@$(PYTEST) $(MEASURED) -m "not soak" -n 3 --cov --cov-report= --cov-fail-under=0 $(ARGS)

@@ -55,6 +55,19 @@ _LONG = (
     "tests/fuzz/",
     "tests/property/",
 )
+_HOURS = (
+    "tests/faults/test_long_use.py",
+    "tests/spark/engine/test_random_histories.py",
+    "tests/property/test_catalog_lens.py",
+    "tests/fuzz/",
+    "tests/contract/catalog/test_catalog_writers.py",
+    "tests/faults/",
+    "tests/property/datasets/",
+    "tests/spark/builds/",
+    "tests/spark/",
+    "tests/property/",
+)
+"""What takes longest in the long tier, by how paths begin; each file has a worker and a Spark of its own there."""
 
 # How long an example takes says how busy the machine is, and nothing of what is tested.
 hypothesis_settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -76,7 +89,13 @@ class _Scheduling(LoadScopeScheduling):  # type: ignore[misc]
     """Workers take whole files; what one installation or one catalog serves for several files stays in one worker."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return _find_group(nodeid.partition("::")[0])
+        path: str = nodeid.partition("::")[0]
+        return path if _is_long(self.config) else _find_group(path)
+
+
+def _is_long(config: pytest.Config) -> bool:
+    """Whether this is a run of `make soak`."""
+    return bool(config.option.markexpr == "soak")
 
 
 @cache
@@ -97,9 +116,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _Scheduling:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Start with what takes long, so that no worker ends long after the other, and end with an installation at once."""
-    items.sort(key=_find_place)
+    items.sort(key=_find_hours if _is_long(config) else _find_place)
+
+
+def _find_hours(item: pytest.Item) -> tuple[int, str]:
+    path = item.nodeid.partition("::")[0]
+    return next((number for number, start in enumerate(_HOURS) if path.startswith(start)), len(_HOURS)), path
 
 
 def _find_place(item: pytest.Item) -> tuple[int, bool, str]:

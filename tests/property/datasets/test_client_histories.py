@@ -430,7 +430,7 @@ def _run(*, examples: int, steps: int) -> None:
     ("examples", "steps"),
     [
         pytest.param(4, 12, id="small"),
-        pytest.param(400, 40, id="long", marks=[pytest.mark.soak, pytest.mark.timeout(7200)]),
+        pytest.param(100, 40, id="long", marks=[pytest.mark.soak, pytest.mark.timeout(7200)]),
     ],
 )
 def test_everybody_says_the_same_of_every_branch(db: None, readers: Path, examples: int, steps: int) -> None:
