@@ -7,15 +7,17 @@ Questions: ``{"ask": "rows", ...}`` with the fields of RowsRequest; ``{"ask": "l
 manifest list; ``{"ask": "entries", "location"}`` for the first live entries of a manifest, and ``{"ask": "more"}`` for the
 next; ``{"ask": "sample", ...}`` with the fields of SampleRequest for the beginning of a file that somebody sent;
 ``{"ask": "tables", "sql"}`` for the tables that a query names; ``{"ask": "lint", "path", "text"}`` for what a linter says
-of code. Answers:
-``{"rows", "total", "scanned"}``; ``{"records", "is_last"}``, packed (jobs/engine/read/packed.py); ``{"columns", "rows",
-"delimiter"}`` or ``{"problem"}``; ``{"tables"}`` or ``{"problem"}``; ``{"problems"}``; or ``{"failure", "message"}`` with a ReadFailure. In between: ``{"open": location}``,
-answered by ``{"size"}`` and an open file where there is one, and ``{"read": location, "start", "size"}``, answered by the
-bytes.
+of code; ``{"ask": "lines", "content"}`` for the rows of a Parquet file as JSON lines and ``{"ask": "parquet", "lines",
+"old"}`` for the file that they make, both files in base64. Answers: ``{"rows", "total", "scanned"}``; ``{"records",
+"is_last"}``, packed (jobs/engine/read/packed.py); ``{"columns", "rows", "delimiter"}``; ``{"tables"}``; ``{"problems"}``;
+``{"lines", "columns"}``; ``{"content"}``; ``{"problem"}`` in place of these, where the sender has something to mend; or
+``{"failure", "message"}`` with a ReadFailure. In between: ``{"open": location}``, answered by ``{"size"}`` and an open
+file where there is one, and ``{"read": location, "start", "size"}``, answered by the bytes.
 """
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import islice
@@ -29,6 +31,7 @@ from jobs.engine.read.files import CsvFormat, FileError, sample_csv, sample_json
 from jobs.engine.read.first_rows import read_rows
 from jobs.engine.read.manifest_files import read_live_entries, read_manifest_list
 from jobs.engine.read.packed import pack
+from jobs.engine.read.parquet_lines import list_columns, read_lines, write_lines
 from jobs.entrypoints.answering import Answer, Answering, answer_all
 from jobs.entrypoints.linting import lint
 from jobs.protocol import RowsRequest, SampleRequest
@@ -64,6 +67,8 @@ class RowsReader(Answering):
             return _list_tables(details["sql"])
         if ask == "lint":
             return {"problems": lint(details["path"], details["text"])}
+        if ask in ("lines", "parquet"):
+            return _rewrite(ask, details)
         if ask == "list":
             records = read_manifest_list(details["location"], self.files)
             return {"records": [pack(record) for record in records], "is_last": True}
@@ -93,4 +98,15 @@ def _list_tables(sql: str) -> dict[str, Any]:
     try:
         return {"tables": list_tables(sql)}
     except RefusedQueryError as error:
+        return {"problem": str(error)}
+
+
+def _rewrite(ask: str, details: dict[str, Any]) -> dict[str, Any]:
+    """Answer with a Parquet file as text, or with a text as one; what is wrong with either is an answer, too."""
+    try:
+        if ask == "lines":
+            content = b64decode(details["content"])
+            return {"lines": write_lines(content), "columns": list_columns(content)}
+        return {"content": b64encode(read_lines(details["lines"], b64decode(details["old"]))).decode()}
+    except FileError as error:
         return {"problem": str(error)}

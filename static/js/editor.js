@@ -21,7 +21,7 @@ import { tags } from '@lezer/highlight';
 import { completeDatasets } from './completion.js';
 import { chooseConflicts } from './conflicts.js';
 import { askLinter } from './lint.js';
-import './csv.js';
+import './rows.js';
 
 const LANGUAGES = { python, sql, yaml, json };
 

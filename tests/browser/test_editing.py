@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import re
+from base64 import b64encode
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import requests
 from playwright.sync_api import expect
@@ -99,7 +103,7 @@ def test_a_cell_is_changed_and_no_other_byte(page: Page, installation: Installat
     _post(installation, token, "/repositories/nyc/commits", body)
     page.goto(f"/r/nyc/edit/{branch}/seeds/nyc/codes.csv")
     expect(page.get_by_label("name of row 1")).to_have_value("United, Inc.")
-    expect(page.locator(".csv__odd")).to_have_count(1)
+    expect(page.locator(".rows__odd")).to_have_count(1)
     page.get_by_label("note of row 1").fill('big, "old"')
     page.get_by_label("note of row 1").press("Enter")
     expect(page.get_by_label("note of row 2")).to_be_focused()
@@ -124,6 +128,62 @@ def test_a_cell_is_changed_and_no_other_byte(page: Page, installation: Installat
     expect(page.get_by_text(f"to {branch}.")).to_be_visible()
     raw = page.request.get(f"/r/nyc/raw/{branch}/seeds/nyc/codes.csv").body().decode()
     assert raw == changed.replace("DL,,\n", "F9,Frontier,")
+
+
+def test_a_cell_of_json_lines_is_changed_and_no_other_byte(page: Page, installation: Installation) -> None:
+    token, branch = installation.make_token(), "editing/lines"
+    text = (
+        '{"code":"UA",  "flights": 12345678901234567890.10, "tags": [1, 2]}\n\n'
+        '{"code": "AA", "note": "says \\"hi\\""}\n{"flights": null}'
+    )
+    _post(installation, token, "/repositories/nyc/branches", {"name": branch, "start_point": "master"})
+    change = {"path": "seeds/nyc/lines.jsonl", "content": text}
+    _post(installation, token, "/repositories/nyc/commits", {"branch": branch, "message": "Seed", "changes": [change]})
+    page.goto(f"/r/nyc/edit/{branch}/seeds/nyc/lines.jsonl")
+    expect(page.get_by_label("flights of row 1")).to_have_value("12345678901234567890.10")
+    expect(page.get_by_label("tags of row 1")).to_have_value("[1, 2]")
+    expect(page.get_by_label("note of row 2")).to_have_value('says "hi"')
+    page.get_by_label("code of row 1").fill("7")
+    page.get_by_label("flights of row 2").fill("2.50")
+    page.get_by_label("note of row 2").fill("")
+    page.get_by_label("tags of row 3").fill("none")
+    page.get_by_role("button", name="Add a row").click()
+    page.keyboard.type("DL")
+    changed = (
+        '{"code":"7",  "flights": 12345678901234567890.10, "tags": [1, 2]}\n\n'
+        '{"code": "AA", "note": null, "flights": 2.50}\n{"flights": null, "tags": "none"}\n'
+        '{"code": "DL", "flights": null, "tags": null, "note": null}\n'
+    )
+    expect(page.locator("code-editor textarea")).to_have_value(changed)
+    page.get_by_role("button", name="Remove row 2").click()
+    page.get_by_role("button", name="Commit").click()
+    expect(page.get_by_text(f"to {branch}.")).to_be_visible()
+    raw = page.request.get(f"/r/nyc/raw/{branch}/seeds/nyc/lines.jsonl").body().decode()
+    assert raw == changed.replace('{"code": "AA", "note": null, "flights": 2.50}\n', "")
+
+
+def test_a_cell_of_a_parquet_file_is_changed(page: Page, installation: Installation) -> None:
+    token, branch = installation.make_token(), "editing/parquet"
+    table = pa.table({"code": ["AA", "B6"], "note": pa.nulls(2, pa.string()), "flights": pa.array([1, 2], pa.int32())})
+    pq.write_table(table, file := io.BytesIO())
+    _post(installation, token, "/repositories/nyc/branches", {"name": branch, "start_point": "master"})
+    change = {"path": "seeds/nyc/rows.parquet", "content_base64": b64encode(file.getvalue()).decode()}
+    _post(installation, token, "/repositories/nyc/commits", {"branch": branch, "message": "Seed", "changes": [change]})
+    page.goto(f"/r/nyc/blob/{branch}/seeds/nyc/rows.parquet")
+    page.get_by_role("link", name="Edit", exact=True).click()
+    page.get_by_label("note of row 1").fill("12")
+    page.get_by_label("flights of row 2").fill("many")
+    page.get_by_role("button", name="Commit").click()
+    refusal = "line 2: column 'flights' takes a whole number (int32), not \"many\""
+    expect(page.get_by_role("alert")).to_contain_text(refusal)
+    expect(page.get_by_label("note of row 1")).to_have_value("12")
+    page.get_by_label("flights of row 2").fill("3")
+    page.get_by_role("button", name="Commit").click()
+    expect(page.get_by_text(f"to {branch}.")).to_be_visible()
+    raw = page.request.get(f"/r/nyc/raw/{branch}/seeds/nyc/rows.parquet").body()
+    changed = pq.read_table(io.BytesIO(raw))
+    assert changed.schema == table.schema
+    assert changed.to_pydict() == {"code": ["AA", "B6"], "note": ["12", None], "flights": [1, 3]}
 
 
 def test_paths_and_columns_are_offered_between_quotes(page: Page) -> None:

@@ -6,6 +6,7 @@ Face:
     manifest_files: manifests as clients wrote them, read under limits, for the web.
     packed: records of manifests as the web takes them.
     fields: schemas as values, and the DuckDB types that hold them.
+    parquet_lines: Parquet files as the text that people edit.
     paths: columns and fields of struct columns by the names that people write.
     live_files: data files as an end of a table lists them, with their deletes.
     row_ids: the ids that rows of format version 3 have.

@@ -556,26 +556,35 @@ def read_parquet(path: Path, table_schema: Schema, types: Mapping[str, str] | No
     """Open a Parquet file; `types` are those that somebody chose, by column."""
     _ = table_schema
     _check_not_empty(path)
-    try:
-        file = pq.ParquetFile(path)
-    except (pa.ArrowException, OSError) as error:
-        raise FileError(f"this is not a Parquet file: {error}", code="broken_file") from None
-    except UnicodeDecodeError:
-        raise FileError("the name of a column is not UTF-8", code="broken_file") from None
-    _check_width(file.metadata.num_columns)
-    size = path.stat().st_size
-    groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
-    _check_decoded(sum(group.total_byte_size for group in groups), size)  # what the footer claims, which may lie
-    sample = next(file.iter_batches(SAMPLED_ROWS, use_threads=False), None)
-    row_bytes = 1 if not sample else -(-sum(map(_measure_decoded, sample.columns)) // sample.num_rows)
-    batch_rows = max(SAMPLED_ROWS, min(PARQUET_ROWS, _BATCH_BYTES // max(1, row_bytes)))
-    batches = _count_decoded(file.iter_batches(batch_rows, use_threads=False), size)
+    file, batches = open_parquet(path, path.stat().st_size)
     schema = file.schema_arrow.remove_metadata()
     if types:
         with _refusing_misfits():
             schema = type_schema(schema, types)
         batches = _typed(batches, types)
     return OpenedFile(schema, file.metadata.num_rows, batches, file)
+
+
+def open_parquet(source: Path | pa.NativeFile, size: int) -> tuple[pq.ParquetFile, Iterator[pa.RecordBatch]]:
+    """Open a Parquet file of so many bytes; its rows come once, bounded by what such a file may decode to.
+
+    Raises:
+        FileError: it is none, or decodes to too much, which may show only while rows are read.
+
+    """
+    try:
+        file = pq.ParquetFile(source)
+    except (pa.ArrowException, OSError) as error:
+        raise FileError(f"this is not a Parquet file: {error}", code="broken_file") from None
+    except UnicodeDecodeError:
+        raise FileError("the name of a column is not UTF-8", code="broken_file") from None
+    _check_width(file.metadata.num_columns)
+    groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+    _check_decoded(sum(group.total_byte_size for group in groups), size)  # what the footer claims, which may lie
+    sample = next(file.iter_batches(SAMPLED_ROWS, use_threads=False), None)
+    row_bytes = 1 if not sample else -(-sum(map(_measure_decoded, sample.columns)) // sample.num_rows)
+    batch_rows = max(SAMPLED_ROWS, min(PARQUET_ROWS, _BATCH_BYTES // max(1, row_bytes)))
+    return file, _count_decoded(file.iter_batches(batch_rows, use_threads=False), size)
 
 
 def _typed(batches: Iterator[pa.RecordBatch], types: Mapping[str, str]) -> Iterator[pa.RecordBatch]:

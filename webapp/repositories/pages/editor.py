@@ -7,19 +7,21 @@ from dataclasses import dataclass
 from itertools import groupby, islice
 from typing import TYPE_CHECKING
 
-from webapp.core.errors import NotFound
+from webapp.core.errors import InvalidInput, NotFound
 from webapp.git.diff import FileDiff, diff_texts
 from webapp.repositories import permissions
 from webapp.repositories.pages.frame import Crumb, Frame, crumbs, frame, ref_url
 from webapp.repositories.pages.text import find_language, problems_of
 from webapp.repositories.queries import branches as branch_queries
 from webapp.repositories.queries import code
-from webapp.repositories.services.edits import encode_draft, find_old, is_changed
+from webapp.repositories.queries.parquet import LINES_SUFFIX, FileLines, is_parquet, read_lines
+from webapp.repositories.services.edits import encode_draft, find_old, is_changed, show_content
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from webapp.core.principals import Principal
+    from webapp.git.values import Blob
     from webapp.repositories.models import Repository
     from webapp.repositories.services.edits import FileDraft
 
@@ -46,6 +48,16 @@ class EditorFolder:
     files: tuple[EditorFile, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class EditedRows:
+    """A file that is edited by cells."""
+
+    format: str
+    """csv or jsonl: that of the text."""
+    columns_json: str = "[]"
+    """Names, each with whether its values are texts, where they do not stand in the text."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditPage:
     """The editor."""
@@ -56,6 +68,8 @@ class EditPage:
     crumbs: tuple[Crumb, ...]
     content: str
     language: str
+    rows: EditedRows | None
+    """What it takes to edit the file by cells; None where it holds no rows."""
     problems_json: str
     default_message: str
     suggested_branch: str
@@ -80,13 +94,11 @@ def edit_page(
     if not common.is_branch:
         message = f"{ref[:40]} is a commit; files are edited on a branch."
         raise NotFound(message, code="not_a_branch")
-    content = ""
+    content, rows = "", None
     if mode != "new":
         blob = code.read_blob(repository, head or common.head, path)
-        if mode == "edit" and (blob.is_binary or blob.kind != "file" or blob.size > MAX_EDITED_BYTES):
-            message = f"{path} cannot be edited here: it is binary, a link or larger than 1 MB. Change it with Git."
-            raise NotFound(message, code="not_editable")
-        content = blob.text if mode == "edit" else ""
+        if mode == "edit":
+            content, rows = _open_file(blob)
     publication = branch_queries.get_publication(repository, common.ref, common.head)
     paths = code.list_files(repository, common.head) if mode != "delete" else []
     folder = path.strip("/") if mode == "new" else path.rpartition("/")[0]
@@ -97,6 +109,7 @@ def edit_page(
         crumbs=crumbs(repository, common.ref, path),
         content=content,
         language=find_language(path) or ("python" if mode == "new" else ""),
+        rows=rows,
         problems_json=json.dumps(problems_of(publication, path)),
         default_message={"new": "", "delete": f"Delete {path.rpartition('/')[2]}"}.get(mode, suggest_message(path)),
         suggested_branch=_suggest_branch(repository, principal.username),
@@ -107,6 +120,31 @@ def edit_page(
         post_url=ref_url(repository, mode, common.ref, path),
         preview_url=ref_url(repository, "preview", common.ref, path),
     )
+
+
+def is_editable(blob: Blob) -> bool:
+    """Return whether the editor may open a file; what a Parquet file holds may still forbid it."""
+    return blob.kind == "file" and blob.size <= MAX_EDITED_BYTES and (not blob.is_binary or is_parquet(blob.path))
+
+
+def _open_file(blob: Blob) -> tuple[str, EditedRows | None]:
+    """Return the text of a file, and how its rows are edited."""
+    if not is_editable(blob):
+        message = f"{blob.path} cannot be edited here: it is binary, a link or larger than 1 MB. Change it with Git."
+        raise NotFound(message, code="not_editable")
+    if is_parquet(blob.path):
+        lines = _read_rows(blob)
+        return lines.text, EditedRows("jsonl", json.dumps(lines.columns))
+    suffix = next((suffix for suffix in (".csv", LINES_SUFFIX) if blob.path.endswith(suffix)), "")
+    return blob.text, EditedRows(suffix.removeprefix(".")) if suffix else None
+
+
+def _read_rows(blob: Blob) -> FileLines:
+    try:
+        return read_lines(blob.path, blob.content)
+    except InvalidInput as error:
+        message = f"{error.detail} Change it with Git."
+        raise NotFound(message, code="not_editable") from error
 
 
 def find_editor_url(frame: Frame, draft: FileDraft) -> str:
@@ -122,6 +160,8 @@ def diff_drafts(repository: Repository, head: str, drafts: Iterable[FileDraft]) 
         if draft.target and is_changed(draft, repository=repository, head=head):
             old = find_old(draft, repository=repository, head=head)
             new = encode_draft(draft, old=old)
+            if old is not None and is_parquet(draft.path):
+                old, new = show_content(draft.path, old).encode(), show_content(draft.target, new).encode()
             changes.append(diff_texts(draft.target, old=old, new=new, old_path=draft.path))
     return changes
 

@@ -10,6 +10,7 @@ from webapp.accounts.queries import list_folders
 from webapp.core.numbered import NumberedPage
 from webapp.core.words import counted
 from webapp.repositories.errors import git_refusals
+from webapp.repositories.pages.editor import is_editable
 from webapp.repositories.pages.frame import Crumb, Frame, crumbs, frame, number_pages, ref_url
 from webapp.repositories.pages.text import MAX_COLOURED_BYTES, list_lines, problems_of, render_markdown
 from webapp.repositories.queries import branches as branch_queries
@@ -94,6 +95,7 @@ class BlobPage:
     publication: Publication | None
     problems: dict[int, str]
     raw_url: str
+    is_editable: bool
     edit_url: str
     delete_url: str
     history_url: str
@@ -180,6 +182,7 @@ def blob_page(principal: Principal, repository: Repository, ref: str, path: str,
         publication=publication,
         problems={int(item.get("line") or 0): str(item.get("message", "")) for item in problems_of(publication, path)},
         raw_url=ref_url(repository, "raw", common.ref, path),
+        is_editable=blob is not None and is_editable(blob),
         edit_url=ref_url(repository, "edit", common.ref, path),
         delete_url=ref_url(repository, "delete", common.ref, path),
         history_url=ref_url(repository, "commits", common.ref) + f"?path={quote(path)}",

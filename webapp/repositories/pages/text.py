@@ -18,7 +18,9 @@ MAX_COLOURED_BYTES = 400_000
 MARKDOWN = (".md", ".markdown")
 SUFFIXES = {"python": "py", "bash": "sh", "shell": "sh", "console": "sh", "yaml": "yml", "javascript": "js"}
 """Languages of code in Markdown → how files of them end."""
-LANGUAGES = {"csv": "csv", "py": "python", "sql": "sql", "yml": "yaml", "yaml": "yaml", "json": "json"}
+LANGUAGES = {"csv": "csv", "py": "python", "sql": "sql", "yml": "yaml", "yaml": "yaml", "json": "json"} | dict.fromkeys(
+    ("jsonl", "parquet"), "json"
+)
 
 
 def problems_of(publication: Publication | None, path: str) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ Modules:
     searches: which commits of a history somebody asks for.
     moves: who brought commits to a branch.
     linting: what a linter says of a text.
+    parquet: Parquet files as the rows that people edit.
     statuses: what other programs said of commits.
     webhooks: webhooks and their deliveries.
 """

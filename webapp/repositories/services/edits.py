@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from webapp.core.errors import AppError, InvalidInput
+from webapp.git.diff import diff_texts
 from webapp.git.paths import check_path
 from webapp.git.values import Change
 from webapp.repositories import queries
 from webapp.repositories.errors import git_refusals
+from webapp.repositories.queries.parquet import LINES_SUFFIX, is_parquet, make_parquet, read_lines
 from webapp.repositories.services.commits import commit_files, commit_to_new_branch
 
 if TYPE_CHECKING:
@@ -103,7 +105,8 @@ def save_file(*, repository: Repository, branch: str, edit: Edit, by: Principal)
     except AppError as error:
         if error.code == "head_moved":
             newest = str(error.extra["head"])
-            return Moved(newest, tuple(_list_others(repository, edit, newest)))
+            files = _list_others(repository, edit, newest)
+            return Moved(newest, tuple(_diff_rows(repository, file, edit.head, newest) for file in files))
         return Refused(error)
 
 
@@ -137,6 +140,22 @@ def _list_others(repository: Repository, edit: Edit, newest: str) -> list[FileDi
     return [file for file in files if edit.paths & {file.path, file.old_path}]
 
 
+def _diff_rows(repository: Repository, file: FileDiff, before: str, after: str) -> FileDiff:
+    """Compare a Parquet file as the rows that its author edits; other files stay as Git compares them."""
+    old, new = (
+        find_content(path, repository=repository, head=sha)
+        for path, sha in ((file.old_path, before), (file.path, after))
+    )
+    if not is_parquet(file.path) or old is None or new is None:
+        return file
+    try:
+        return diff_texts(
+            file.path, old=show_content(file.old_path, old).encode(), new=show_content(file.path, new).encode()
+        )
+    except InvalidInput:
+        return file  # what they made of it cannot be edited here
+
+
 def _list_changes(repository: Repository, edit: Edit) -> list[Change]:
     return [_change(repository, edit), *(_write(repository, edit.head, draft) for draft in edit.others)]
 
@@ -157,16 +176,35 @@ def _write(repository: Repository, head: str, draft: FileDraft) -> Change:
 
 def find_old(draft: FileDraft, *, repository: Repository, head: str) -> bytes | None:
     """Return what a commit has of a draft's file; None where it has none."""
+    return find_content(draft.path, repository=repository, head=head) if draft.path else None
+
+
+def find_content(path: str, *, repository: Repository, head: str) -> bytes | None:
+    """Return what a commit has of a file; None where it has none."""
     try:
-        return queries.read_file(repository, head, draft.path) if draft.path else None
+        return queries.read_file(repository, head, path)
     except AppError:
         return None
+
+
+def show_content(path: str, content: bytes) -> str:
+    """Return a file as the text that the editor shows of it.
+
+    Raises:
+        InvalidInput: the rows of a Parquet file cannot be edited as text.
+
+    """
+    return read_lines(path, content).text if is_parquet(path) else content.decode("utf-8", "replace")
 
 
 def is_changed(draft: FileDraft, *, repository: Repository, head: str) -> bool:
     """Return whether a draft says something else than a commit."""
     old = find_old(draft, repository=repository, head=head)
-    return old is None or draft.target != draft.path or encode_draft(draft, old=old) != old
+    if old is None or draft.target != draft.path:
+        return True
+    if is_parquet(draft.path):
+        return _end_lines(draft.text) != show_content(draft.path, old)
+    return encode_draft(draft, old=old) != old
 
 
 def check_draft(draft: FileDraft) -> None:
@@ -224,6 +262,33 @@ def _make_parents(place: Path, *, above: Path) -> None:
 
 
 def encode_draft(draft: FileDraft, *, old: bytes | None) -> bytes:
-    """Return a draft as a file: it keeps the ends of lines that it had, while browsers always send CRLF."""
-    text = draft.text.replace("\r\n", "\n")
-    return (text.replace("\n", "\r\n") if b"\r\n" in (old or b"") else text).encode()
+    """Return a draft as a file: it keeps the ends of lines that it had, while browsers always send CRLF.
+
+    A Parquet file is edited as JSON lines, and becomes one again.
+
+    Raises:
+        InvalidInput: a line is no row of the Parquet file, or there is none that says what columns it has.
+
+    """
+    text = _end_lines(draft.text)
+    was_parquet = old is not None and is_parquet(draft.path)
+    if is_parquet(draft.target):
+        return _encode_rows(draft, text, old if was_parquet else None)
+    if was_parquet and not draft.target.endswith(LINES_SUFFIX):
+        message = f"{draft.path} is edited as JSON lines: it stays a Parquet file, or becomes one that ends with {LINES_SUFFIX}."
+        raise InvalidInput(message, code="bad_rows")
+    return (text.replace("\n", "\r\n") if b"\r\n" in (old or b"") and not was_parquet else text).encode()
+
+
+def _encode_rows(draft: FileDraft, text: str, old: bytes | None) -> bytes:
+    if old is None:
+        message = (
+            f"{draft.target}: a Parquet file is not written as text. Write CSV or JSON lines, or push it with Git."
+        )
+        raise InvalidInput(message, code="bad_rows")
+    # Rows that nobody changed keep the bytes of their file.
+    return old if text == show_content(draft.path, old) else make_parquet(draft.target, text, old=old)
+
+
+def _end_lines(text: str) -> str:
+    return text.replace("\r\n", "\n")

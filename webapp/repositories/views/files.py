@@ -121,9 +121,7 @@ def _editor(request: HttpRequest, repo: str, rest: str, *, mode: services.Mode) 
         others = [draft for draft in drafts if draft.key != request.POST["drop"]]
         return _show_again(request, place, _unchecked(form), others, status=HTTPStatus.OK)
     if request.POST.get("act") == "preview":
-        head, written = form.data.get("head", ""), (read_open(form), *drafts)
-        changes = diff_drafts(repository, head, written)
-        return _show_again(request, place, _unchecked(form), drafts, status=HTTPStatus.OK, changes=changes)
+        return _preview(request, place, form, drafts)
     if not form.is_valid():
         return _show_again(request, place, form, drafts, status=InvalidInput.status)
     return _save(request, place, form, drafts)
@@ -137,6 +135,17 @@ class _OpenFile:
     ref: str
     path: str
     mode: services.Mode
+
+
+def _preview(request: HttpRequest, place: _OpenFile, form: EditForm, drafts: list[services.FileDraft]) -> HttpResponse:
+    """Show what a commit would change, or what keeps it from being made."""
+    try:
+        changes = diff_drafts(place.repository, form.data.get("head", ""), (read_open(form), *drafts))
+    except InvalidInput as error:
+        form.is_valid()
+        form.add_error(None, error.detail)
+        return _show_again(request, place, form, drafts, status=error.status)
+    return _show_again(request, place, _unchecked(form), drafts, status=HTTPStatus.OK, changes=changes)
 
 
 def _save(request: HttpRequest, place: _OpenFile, form: EditForm, drafts: list[services.FileDraft]) -> HttpResponse:

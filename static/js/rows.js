@@ -1,6 +1,6 @@
-// <csv-rows for="file-text">: the rows of a CSV file as cells, over the <code-editor> of that id, which stays the form's field.
-// A line that nobody touches keeps its bytes; one that is changed is written anew.
-import Papa from 'papaparse';
+// <file-rows for="file-text" data-format="csv">: the rows of a file as cells, over the <code-editor> of that id, which stays
+// the form's field. A line that nobody touches keeps its bytes; of one that is changed, as little as possible is written anew.
+import { CsvRows, JsonRows } from './row_formats.js';
 
 const SHOWN = 100;
 
@@ -12,29 +12,7 @@ function make(tag, attributes = {}, ...children) {
   return element;
 }
 
-/** Records of a text, each with its cells and the very text that it came from; throws where it is no CSV. */
-function readRecords(whole) {
-  const mark = whole.startsWith('\uFEFF') ? 1 : 0;
-  const text = whole.slice(mark);
-  const records = [];
-  let start = 0;
-  let problem = null;
-  const { delimiter } = Papa.parse(text.slice(0, 65536), { preview: 10 }).meta;
-  Papa.parse(text, {
-    delimiter,
-    newline: '\n',
-    step({ data, errors, meta }) {
-      problem ??= errors[0];
-      if (meta.cursor > start) records.push({ cells: data, text: text.slice(start, meta.cursor) });
-      start = meta.cursor;
-    },
-  });
-  if (problem) throw new Error(`Row ${records.length} cannot be read: ${problem.message}.`);
-  if (mark && records.length) records[0].text = `\uFEFF${records[0].text}`;
-  return { delimiter, records };
-}
-
-customElements.define('csv-rows', class extends HTMLElement {
+customElements.define('file-rows', class extends HTMLElement {
   async connectedCallback() {
     await customElements.whenDefined('code-editor');
     this.editor = document.getElementById(this.getAttribute('for'));
@@ -50,9 +28,8 @@ customElements.define('csv-rows', class extends HTMLElement {
     if (this.text === this.editor.value) return;
     this.text = this.editor.value;
     try {
-      const { delimiter, records } = readRecords(this.text);
-      this.delimiter = delimiter;
-      [this.header, ...this.records] = records;
+      const columns = JSON.parse(this.dataset.columns || '[]');
+      this.rows = this.dataset.format === 'csv' ? new CsvRows(this.text) : new JsonRows(this.text, columns);
     } catch (error) {
       this.replaceChildren(make('p', { class: 'plain', role: 'alert' }, `${error.message} Mend it in the text.`));
       return;
@@ -66,13 +43,12 @@ customElements.define('csv-rows', class extends HTMLElement {
     this.count = make('span', { class: 'muted small', role: 'status' });
     this.body = make('tbody');
     this.more = make('button', { class: 'btn', type: 'button', 'data-act': 'more' }, 'Show more rows');
-    const names = this.header?.cells ?? [];
-    const heads = names.map((name) => make('th', { scope: 'col', class: 'mono' }, name));
+    const heads = this.rows.columns.map((name) => make('th', { scope: 'col', class: 'mono' }, name));
     const last = make('th', { scope: 'col' }, make('span', { class: 'sr' }, 'Remove'));
     this.replaceChildren(
-      make('div', { class: 'csv__bar' }, this.find, this.count, make('span', { class: 'sp' }),
+      make('div', { class: 'rows__bar' }, this.find, this.count, make('span', { class: 'sp' }),
         make('button', { class: 'btn', type: 'button', 'data-act': 'add' }, 'Add a row')),
-      make('div', { class: 'csv__rows', tabindex: '0', role: 'region', 'aria-label': 'Rows of the file' },
+      make('div', { class: 'rows__rows', tabindex: '0', role: 'region', 'aria-label': 'Rows of the file' },
         make('table', {}, make('caption', { class: 'sr' }, 'Rows of the file'),
           make('thead', {}, make('tr', {}, make('th', { scope: 'col' }, '#'), ...heads, last)), this.body)),
       this.more,
@@ -82,21 +58,21 @@ customElements.define('csv-rows', class extends HTMLElement {
 
   drawRows() {
     const wanted = this.find.value.toLowerCase();
-    const found = [...this.records.entries()].filter(([, { cells }]) => cells.some((cell) => cell.toLowerCase().includes(wanted)));
+    const found = [...this.rows.records.entries()].filter(([, { cells }]) => cells.some((cell) => cell.toLowerCase().includes(wanted)));
     this.body.replaceChildren(...found.slice(0, this.shown).map(([at, record]) => this.drawRow(at, record)));
     this.more.hidden = found.length <= this.shown;
-    const all = this.records.length.toLocaleString('en');
+    const all = this.rows.records.length.toLocaleString('en');
     this.count.textContent = wanted ? `${found.length.toLocaleString('en')} of ${all} rows` : `${all} rows`;
   }
 
-  drawRow(at, { cells }) {
-    const names = this.header.cells;
+  drawRow(at, record) {
+    const names = this.rows.columns;
+    const { cells } = record;
     const row = make('tr', { 'data-at': at }, make('th', { scope: 'row', class: 'muted' }, String(at + 1)));
     for (let column = 0; column < Math.max(names.length, cells.length); column += 1) {
       const input = make('input', { 'data-column': column, 'aria-label': `${names[column] ?? 'no column'} of row ${at + 1}` });
       input.value = cells[column] ?? '';
-      const fits = column < names.length && cells[column] !== undefined;
-      row.append(make('td', fits ? {} : { class: 'csv__odd' }, input));
+      row.append(make('td', this.rows.isOdd(record, column) ? { class: 'rows__odd' } : {}, input));
     }
     const remove = make('button', { class: 'iconbtn bare', type: 'button', 'data-act': 'remove', 'aria-label': `Remove row ${at + 1}` }, '×');
     row.append(make('td', {}, remove));
@@ -110,11 +86,9 @@ customElements.define('csv-rows', class extends HTMLElement {
       return;
     }
     const at = Number(field.closest('tr').dataset.at);
-    const cells = [...this.records[at].cells];
-    while (cells.length < this.header.cells.length) cells.push('');
-    cells[Number(field.dataset.column)] = field.value;
-    this.put(at, 1, [cells]);
-    field.closest('td').classList.add('csv__changed');
+    const column = Number(field.dataset.column);
+    this.put(at, 1, [this.rows.change(this.rows.records[at], column, field.value)]);
+    field.closest('td').classList.add('rows__changed');
   }
 
   press(button) {
@@ -124,10 +98,10 @@ customElements.define('csv-rows', class extends HTMLElement {
     } else if (button?.dataset.act === 'remove') {
       this.put(Number(button.closest('tr').dataset.at), 1, []);
       this.drawRows();
-    } else if (button?.dataset.act === 'add' && this.header) {
-      this.put(this.records.length, 0, [this.header.cells.map(() => '')]);
+    } else if (button?.dataset.act === 'add' && this.rows.columns.length) {
+      this.put(this.rows.records.length, 0, [this.rows.makeBlank()]);
       this.find.value = '';
-      this.shown = Math.max(this.shown, this.records.length);
+      this.shown = Math.max(this.shown, this.rows.records.length);
       this.drawRows();
       this.body.lastElementChild.querySelector('input').focus();
     }
@@ -141,27 +115,21 @@ customElements.define('csv-rows', class extends HTMLElement {
     event.target.closest('tr')[step]?.querySelector(`[data-column="${event.target.dataset.column}"]`)?.focus();
   }
 
-  /** Put rows of cells in the place of others, here and in the text. */
-  put(at, removed, rows) {
-    const before = [this.header, ...this.records.slice(0, at)].map(({ text }) => text).join('');
-    const old = this.records.slice(at, at + removed).map(({ text }) => text).join('');
-    const added = rows.map((cells) => ({ cells, text: `${this.write(cells)}\n` }));
+  /** Put records in the place of others, here and in the text. */
+  put(at, removed, added) {
+    const { head, records } = this.rows;
+    const before = head + records.slice(0, at).map(({ text }) => text).join('');
+    const old = records.slice(at, at + removed).map(({ text }) => text).join('');
     // A last line without an end gets one before a row is put after it.
-    const end = before.endsWith('\n') ? '' : '\n';
-    this.records.splice(at, removed, ...added);
+    const end = !before || before.endsWith('\n') ? '' : '\n';
+    records.splice(at, removed, ...added);
     this.editor.replace(before.length, before.length + old.length, end + added.map(({ text }) => text).join(''));
     if (end) this.endLine(at);
     this.text = this.editor.value;
   }
 
   endLine(at) {
-    const record = at ? this.records[at - 1] : this.header;
-    record.text += '\n';
-  }
-
-  write(cells) {
-    const text = Papa.unparse([cells], { delimiter: this.delimiter, newline: '\n' });
-    // One empty cell alone would be an empty line, which is no row.
-    return text || '""';
+    if (at) this.rows.records[at - 1].text += '\n';
+    else this.rows.head += '\n';
   }
 });
