@@ -1,6 +1,7 @@
 // Loaded on every page. All behaviour hangs on attributes or custom elements, so it starts by itself after a swap.
 import { install } from '@github/hotkey';
 import '@github/relative-time-element';
+import './behaviour/asking.js';
 import './behaviour/clipboard.js';
 import './behaviour/dialogs.js';
 import './behaviour/forms.js';
@@ -24,19 +25,11 @@ function installHotkeys(root) {
 
 installHotkeys(document);
 
-// htmx loads after this file; its events bubble to the document. Of the product only sending.js, which shows what was sent, listens to htmx, too.
+// htmx loads after this file; its events bubble to the document. Of the product asking.js and sending.js, which show what was asked for and sent, listen to htmx, too.
 document.addEventListener('htmx:load', (event) => installHotkeys(event.detail.elt));
 document.addEventListener('htmx:configRequest', (event) => {
   const token = document.querySelector('meta[name=csrf-token]');
   if (token) event.detail.headers['X-CSRFToken'] = token.content;
-});
-// Errors of ours say where they belong (HX-Retarget: #flash). Any other error page must not land inside a fragment.
-document.addEventListener('htmx:beforeSwap', (event) => {
-  const { xhr } = event.detail;
-  if (xhr.status >= 400 && !xhr.getResponseHeader('HX-Retarget')) {
-    event.detail.shouldSwap = false;
-    announceFailure(xhr);
-  }
 });
 // Two may ask at a time for what the page says beside its parts: what is asking waits for its own answer, and an answer
 // about an address that the page has left is too late.
@@ -56,21 +49,4 @@ document.addEventListener('htmx:beforeSwap', ({ detail: { shouldSwap, target, re
   for (const part of target.querySelectorAll('tbody:has(> .rd) > *, #main > *')) {
     if (![document.activeElement, requestConfig.elt].some((needed) => part.contains(needed))) part.remove();
   }
-});
-for (const name of ['htmx:sendError', 'htmx:timeout']) {
-  document.addEventListener(name, (event) => announceFailure(event.detail.xhr));
-}
-
-/** A failed swap leaves the page as it was; say so where a screen reader hears it, with the id to quote. */
-function announceFailure(xhr) {
-  const box = document.getElementById('live-flash');
-  if (!box) return;
-  const id = xhr?.getResponseHeader?.('X-Request-Id');
-  const reason = xhr?.status ? `The server answered ${xhr.status}` : 'The server did not answer';
-  box.querySelector('[data-message]').textContent = `${reason}. Nothing was changed.${id ? ` Request ${id}.` : ''}`;
-  box.hidden = false;
-}
-document.addEventListener('htmx:afterOnLoad', (event) => {
-  const box = document.getElementById('live-flash');
-  if (box && event.detail.successful) box.hidden = true;
 });
