@@ -31,7 +31,7 @@ from jobs.engine.read.files import CsvFormat, FileError, sample_csv, sample_json
 from jobs.engine.read.first_rows import read_rows
 from jobs.engine.read.manifest_files import read_live_entries, read_manifest_list
 from jobs.engine.read.packed import pack
-from jobs.engine.read.parquet_lines import list_columns, read_lines, write_lines
+from jobs.engine.read.parquet_lines import list_columns, make_lines, make_parquet
 from jobs.entrypoints.answering import Answer, Answering, answer_all
 from jobs.entrypoints.linting import lint
 from jobs.protocol import RowsRequest, SampleRequest
@@ -106,7 +106,7 @@ def _rewrite(ask: str, details: dict[str, Any]) -> dict[str, Any]:
     try:
         if ask == "lines":
             content = b64decode(details["content"])
-            return {"lines": write_lines(content), "columns": list_columns(content)}
-        return {"content": b64encode(read_lines(details["lines"], b64decode(details["old"]))).decode()}
+            return {"lines": make_lines(content), "columns": list_columns(content)}
+        return {"content": b64encode(make_parquet(details["lines"], b64decode(details["old"]))).decode()}
     except FileError as error:
         return {"problem": str(error)}

@@ -59,7 +59,7 @@ def list_columns(content: bytes) -> list[tuple[str, bool]]:
     return [(name, kind.is_text) for name, kind in _find_kinds(file.schema_arrow).items()]
 
 
-def write_lines(content: bytes) -> str:
+def make_lines(content: bytes) -> str:
     """Return the rows of a Parquet file as JSON lines.
 
     Raises:
@@ -68,7 +68,7 @@ def write_lines(content: bytes) -> str:
     """
     lines = _write(content)
     try:
-        again = _write(read_lines(lines, content))
+        again = _write(make_parquet(lines, content))
     except FileError as error:
         message = f"its rows cannot be edited as text: {error}"
         raise FileError(message, code="not_editable") from None
@@ -78,7 +78,7 @@ def write_lines(content: bytes) -> str:
     return lines
 
 
-def read_lines(lines: str, old: bytes) -> bytes:
+def make_parquet(lines: str, old: bytes) -> bytes:
     """Return a Parquet file of the rows of a text, with the columns, types and compression of another file.
 
     Raises:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs.engine.read.files import FileError
-from jobs.engine.read.parquet_lines import list_columns, read_lines, write_lines
+from jobs.engine.read.parquet_lines import list_columns, make_lines, make_parquet
 
 NAIVE = st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31))
 KINDS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
@@ -61,7 +61,7 @@ def columns_of(table: pa.Table) -> dict[str, list[str]]:
 @given(rows=ROWS)
 def test_a_text_makes_the_rows_that_it_came_from(rows: list[dict[str, Any]]) -> None:
     content = make_file(rows, compression="zstd")
-    again = read_lines(write_lines(content), content)
+    again = make_parquet(make_lines(content), content)
     assert columns_of(read(again)) == columns_of(read(content))
     assert read(again).schema.equals(read(content).schema, check_metadata=True)
     if rows:
@@ -71,13 +71,13 @@ def test_a_text_makes_the_rows_that_it_came_from(rows: list[dict[str, Any]]) -> 
 @settings(max_examples=30)
 @given(before=ROWS, after=ROWS)
 def test_a_text_of_other_rows_makes_those(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> None:
-    made = read_lines(write_lines(make_file(after)), make_file(before))
+    made = make_parquet(make_lines(make_file(after)), make_file(before))
     assert columns_of(read(made)) == columns_of(read(make_file(after)))
 
 
 def test_a_missing_member_and_an_empty_line_are_no_value() -> None:
     content = make_file([])
-    table = read(read_lines('\n{"key": 1, "text": "a"}\n\n{"key": 2}', content))
+    table = read(make_parquet('\n{"key": 1, "text": "a"}\n\n{"key": 2}', content))
     assert table["key"].to_pylist() == [1, 2]
     assert table["text"].to_pylist() == ["a", None]
 
@@ -107,7 +107,7 @@ def test_a_missing_member_and_an_empty_line_are_no_value() -> None:
 )
 def test_what_does_not_fit_is_named_with_its_line(line: str, message: str) -> None:
     with pytest.raises(FileError) as refusal:
-        read_lines(f'{{"key": 0}}\n{line}\n', make_file([]))
+        make_parquet(f'{{"key": 0}}\n{line}\n', make_file([]))
     assert str(refusal.value).startswith(f"line 2: {message}")
 
 
@@ -128,16 +128,16 @@ def test_what_does_not_fit_is_named_with_its_line(line: str, message: str) -> No
 def test_a_file_whose_rows_have_no_text_is_refused(schema: pa.Schema, rows: list[dict[str, Any]], message: str) -> None:
     content = make_file(rows, schema)
     with pytest.raises(FileError, match="^" + message.replace("(", r"\(")):
-        write_lines(content)
+        make_lines(content)
 
 
 def test_two_columns_of_one_name_and_what_is_no_parquet_file_are_refused() -> None:
     sink = io.BytesIO()
     pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"]), sink)
     with pytest.raises(FileError, match="two columns 'a'"):
-        write_lines(sink.getvalue())
+        make_lines(sink.getvalue())
     with pytest.raises(FileError, match="not a Parquet file"):
-        write_lines(b"PAR1 and nothing else")
+        make_lines(b"PAR1 and nothing else")
 
 
 def test_columns_say_whether_their_values_are_texts() -> None:

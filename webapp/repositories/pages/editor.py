@@ -14,7 +14,7 @@ from webapp.repositories.pages.frame import Crumb, Frame, crumbs, frame, ref_url
 from webapp.repositories.pages.text import find_language, problems_of
 from webapp.repositories.queries import branches as branch_queries
 from webapp.repositories.queries import code
-from webapp.repositories.queries.parquet import LINES_SUFFIX, FileLines, is_parquet, read_lines
+from webapp.repositories.queries.parquet import LINES_SUFFIX, FileLines, is_parquet, make_lines
 from webapp.repositories.services.edits import encode_draft, find_old, is_changed, show_content
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def _open_file(blob: Blob) -> tuple[str, EditedRows | None]:
 
 def _read_rows(blob: Blob) -> FileLines:
     try:
-        return read_lines(blob.path, blob.content)
+        return make_lines(blob.path, blob.content)
     except InvalidInput as error:
         message = f"{error.detail} Change it with Git."
         raise NotFound(message, code="not_editable") from error

@@ -11,6 +11,8 @@ from webapp.runtime.readers import Reader, ReadFailed
 
 SUFFIX = ".parquet"
 LINES_SUFFIX = ".jsonl"
+MOST_BYTES = 1_000_000
+"""Of a file, as many as the editor opens."""
 SECONDS = 10.0
 LIMITS = {"memory_bytes": 4 * 1024**3, "total_memory_bytes": 1024**3, "fsize": 0, "cpu_s": 10}
 ANSWER_BYTES = 16 * 1024 * 1024
@@ -31,7 +33,7 @@ def is_parquet(path: str) -> bool:
     return path.endswith(SUFFIX)
 
 
-def read_lines(path: str, content: bytes) -> FileLines:
+def make_lines(path: str, content: bytes) -> FileLines:
     """Return the rows of a Parquet file as JSON lines.
 
     Raises:
@@ -39,6 +41,9 @@ def read_lines(path: str, content: bytes) -> FileLines:
         Unavailable: no process can be started.
 
     """
+    if len(content) > MOST_BYTES:
+        message = f"{path} is larger than {MOST_BYTES:,} bytes."
+        raise InvalidInput(message, code="bad_rows")
     answer = _ask(path, ask="lines", content=b64encode(content).decode())
     return FileLines(answer["lines"], tuple((name, is_text) for name, is_text in answer["columns"]))
 

@@ -12,7 +12,7 @@ from webapp.git.paths import check_path
 from webapp.git.values import Change
 from webapp.repositories import queries
 from webapp.repositories.errors import git_refusals
-from webapp.repositories.queries.parquet import LINES_SUFFIX, is_parquet, make_parquet, read_lines
+from webapp.repositories.queries.parquet import LINES_SUFFIX, is_parquet, make_lines, make_parquet
 from webapp.repositories.services.commits import commit_files, commit_to_new_branch
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ def show_content(path: str, content: bytes) -> str:
         InvalidInput: the rows of a Parquet file cannot be edited as text.
 
     """
-    return read_lines(path, content).text if is_parquet(path) else content.decode("utf-8", "replace")
+    return make_lines(path, content).text if is_parquet(path) else content.decode("utf-8", "replace")
 
 
 def is_changed(draft: FileDraft, *, repository: Repository, head: str) -> bool:

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_safe
 from webapp.accounts.permissions import signed_in
 from webapp.core.errors import Conflict, InvalidInput, NotFound
 from webapp.core.numbers import read_count
-from webapp.repositories import queries, services
+from webapp.repositories import permissions, queries, services
 from webapp.repositories.forms import EditForm
 from webapp.repositories.pages.editor import diff_drafts, edit_page, find_editor_url, suggest_message
 from webapp.repositories.pages.files import blob_page, find_page, tree_page
@@ -112,6 +112,7 @@ def _editor(request: HttpRequest, repo: str, rest: str, *, mode: services.Mode) 
     if request.method != "POST":
         page = edit_page(principal, repository, ref, path, mode=mode)
         return _show(request, page, EditForm(initial=_initial(page)))
+    permissions.check_write(principal, repository)
     place = _OpenFile(repository, ref, path, mode)
     form = EditForm(request.POST)
     drafts = read_drafts(form)
