@@ -623,7 +623,7 @@ def _call(what: str, outcome: int) -> None:
 
 
 def _refuse(error: BaseException) -> NoReturn:
-    what = f"{error.strerror}: {error.filename}" if isinstance(error, OSError) else repr(error)
+    what = f"{error.strerror}: {error.filename}" if isinstance(error, OSError) and error.strerror else repr(error)
     os.write(2, f"sandbox: {what}\n".encode())
     os._exit(SETUP_FAILED)
 

@@ -121,7 +121,7 @@ OF_A_RUN = frozenset({"broker", "jobs", "logs", "queries", "run", "run.out", "sp
 def _keep(home: Path, kept: Path) -> None:
     """Keep what a home holds while nobody works; the database last, which so knows all that the files say."""
     paths = [path for path in home.iterdir() if path.name not in OF_A_RUN and path.suffix != ".renewed"]
-    _copy([path for path in paths if not path.name.startswith(("db.sqlite3", "spark-training"))], kept)
+    _copy([path for path in paths if not path.name.startswith(("db.sqlite3", "train-"))], kept)
     with (
         contextlib.closing(sqlite3.connect(home / "db.sqlite3")) as source,
         contextlib.closing(sqlite3.connect(kept / "db.sqlite3")) as target,

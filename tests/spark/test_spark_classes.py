@@ -27,7 +27,7 @@ def test_next_server_loads_its_classes_from_the_archive(tmp_path: Path) -> None:
     archive.unlink(missing_ok=True)
     environment = {**os.environ, "TRIBUTARY_HOME": str(tmp_path)}
     subprocess.run([sys.executable, "manage.py", "archive_spark"], cwd=ROOT, env=environment, check=True)
-    assert list(tmp_path.glob("spark-training*")) == []
+    assert list(tmp_path.glob("train-*")) == []
     assert list(archive.parent.glob("local-*")) == [archive]
 
     server = SparkServer(

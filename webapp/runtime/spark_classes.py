@@ -14,19 +14,24 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from webapp.core.errors import Unavailable
 from webapp.runtime.handed_over import write_secrets
+from webapp.runtime.lifelines import die_with
 from webapp.runtime.spark_server import JAR_PATH, SPARK_HOME, SparkServer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from webapp.runtime.java import Java
 
 MOST_SECONDS = 600
+POLL_SECONDS = 0.1
 
 
 def archive_path(java: Java, *, with_s3: bool) -> Path:
@@ -67,17 +72,51 @@ def make_archive(target: Path, server: SparkServer) -> None:
 
 def _train(server: SparkServer) -> None:
     clean = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
-    mark = server.secrets / "trained"
     remote = write_secrets(server.secrets, {"SPARK_REMOTE": server.remote})
-    process = subprocess.Popen(server.command, env=clean | server.environment, start_new_session=True)
-    try:
-        warm_up = [sys.executable, "-m", "jobs.entrypoints.warm_up", str(mark)]
-        subprocess.run(warm_up, env=clean | remote, check=True, timeout=MOST_SECONDS)
+    warm_up = [sys.executable, "-m", "jobs.entrypoints.warm_up", str(server.secrets / "trained")]
+    with (
+        _started(server.command, clean | server.environment) as process,
+        _started(warm_up, clean | remote) as client,
+    ):
+        _wait_for(client, process)
         process.terminate()
-        process.wait(timeout=MOST_SECONDS)
-    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
-        raise Unavailable(f"Spark could not be trained: {error}") from error
+        try:
+            process.wait(timeout=MOST_SECONDS)
+        except subprocess.TimeoutExpired as error:
+            raise Unavailable(f"Spark could not be trained: {error}") from error
+
+
+@contextmanager
+def _started(command: Sequence[str], environment: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a program that ends with this process or with the block, whole."""
+    parent = os.getpid()
+    process = subprocess.Popen(
+        command,
+        env=environment,
+        start_new_session=True,
+        preexec_fn=lambda: die_with(parent),  # noqa: PLW1509 - who trains has one thread
+    )
+    try:
+        yield process
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+
+
+def _wait_for(client: subprocess.Popen[bytes], server: subprocess.Popen[bytes]) -> None:
+    """Wait until the client has had the server do all that it is trained for.
+
+    Raises:
+        Unavailable: one of both has failed, or it takes too long.
+
+    """
+    end = time.monotonic() + MOST_SECONDS
+    while client.poll() is None:
+        if server.poll() is not None:
+            raise Unavailable(f"Spark could not be trained: the server has ended with {server.returncode}; see above.")
+        if time.monotonic() > end:
+            raise Unavailable(f"Spark could not be trained within {MOST_SECONDS} seconds.")
+        time.sleep(POLL_SECONDS)
+    if client.returncode:
+        raise Unavailable(f"Spark could not be trained: what uses it has ended with {client.returncode}; see above.")

@@ -22,7 +22,8 @@ from webapp.runtime.spark_classes import MOST_SECONDS, archive_path, make_archiv
 from webapp.runtime.spark_server import SparkServer
 
 PATIENCE = 19
-PREFIX = "spark-training-"
+PREFIX = "train-"
+"""Short, since a socket lies below."""
 
 
 class Command(BaseCommand):

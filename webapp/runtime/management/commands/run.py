@@ -35,6 +35,8 @@ from webapp.runtime.web import pulse
 
 BACKLOG = 1024
 """Connections that wait for the web part."""
+MOST_HOME_BYTES = 107 - len("/run/fork.sock")
+"""Of its path: the kernel takes so many for that of a socket."""
 CELERY_OPTIONS = ("--without-gossip", "--without-mingle", "--without-heartbeat", "-P", "threads")
 PASSED_ON = ("PATH", "LANG", "LC_ALL", "HOME", "TZ", "JAVA_HOME", "SSL_CERT_FILE", "VIRTUAL_ENV")
 
@@ -54,6 +56,7 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, **options: Any) -> None:
         """Prepare the home, then supervise until told to stop."""
         self.home = Path(settings.TRIBUTARY_HOME)
+        _check_sockets_fit(self.home)
         self.run_folder = self.home / "run"
         self.logs = self.home / "logs"
         for folder in (self.run_folder, self.logs):
@@ -267,6 +270,17 @@ class Command(BaseCommand):
                 f"The demo's people ines, mira and olek have passwords of their own, in {self.home / 'demo-passwords'}."
             )
         sys.stdout.flush()
+
+
+def _check_sockets_fit(home: Path) -> None:
+    """Refuse a home below which no socket can lie."""
+    size = len(os.fsencode(home))
+    if size > MOST_HOME_BYTES:
+        message = (
+            f"TRIBUTARY_HOME is {home}, a path of {size} bytes. Sockets lie below it, and the system takes at most "
+            f"{MOST_HOME_BYTES}: choose a shorter one."
+        )
+        raise CommandError(message)
 
 
 def _has_pending_migrations() -> bool:
