@@ -17,6 +17,7 @@ from typing import Any
 from django.conf import settings
 
 from webapp.core.errors import Unavailable
+from webapp.runtime.lifelines import die_with
 from webapp.runtime.probes import ask_fork_server
 
 LOST = -1
@@ -52,7 +53,7 @@ def connect() -> socket.socket:
 def at_hand() -> Iterator[None]:
     """Have a fork server during the block: the installation's, or one of its own where that is stopped.
 
-    For commands that an operator runs whether or not the parts are up.
+    For commands that an operator runs whether or not the parts are up; it ends with the command, even by `kill -9`.
     """
     if ask_fork_server(_path()) is not None:
         yield
@@ -61,7 +62,13 @@ def at_hand() -> Iterator[None]:
         path = Path(folder) / "fork.sock"
         command = [sys.executable, "-m", "jobs.entrypoints.forkserver", "--socket", str(path)]
         environment = {name: os.environ[name] for name in ("PATH", "LANG", "VIRTUAL_ENV") if name in os.environ}
-        with subprocess.Popen(command, cwd=settings.BASE_DIR, env=environment) as server:
+        parent = os.getpid()
+        with subprocess.Popen(
+            command,
+            cwd=settings.BASE_DIR,
+            env=environment,
+            preexec_fn=lambda: die_with(parent),  # noqa: PLW1509 - a command has one thread
+        ) as server:
             _own.append(path)
             try:
                 _wait_for(path, server)

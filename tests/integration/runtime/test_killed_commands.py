@@ -1,7 +1,8 @@
-"""Training a Spark server for its archive: it ends whole with who began it, and waits for no server that has ended."""
+"""Commands that are killed: what they began ends with them. One that trains a Spark server waits for none that has ended."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -19,9 +20,17 @@ pytestmark = pytest.mark.integration
 TRAIN = """
 import sys
 from pathlib import Path
-from tests.integration.runtime.test_spark_training import a_server
+from tests.integration.runtime.test_killed_commands import a_server
 from webapp.runtime.spark_classes import make_archive
 make_archive(Path(sys.argv[1]) / "classes.jsa", a_server(Path(sys.argv[1])))
+"""
+HAVE_FORK_SERVER = """
+import time
+import django
+django.setup()
+from webapp.runtime import fork_server
+with fork_server.at_hand():
+    time.sleep(600)
 """
 
 
@@ -43,16 +52,22 @@ def write_java(folder: Path, script: str) -> None:
     java.chmod(0o755)
 
 
-def test_a_training_ends_whole_with_who_began_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("program", "begun"),
+    [(TRAIN, {"warm_up", "sleep"}), (HAVE_FORK_SERVER, {"forkserver"})],
+    ids=["training", "fork server"],
+)
+def test_what_a_command_began_ends_with_it(tmp_path: Path, program: str, begun: set[str]) -> None:
     write_java(tmp_path, "exec sleep 600")
-    trainer = subprocess.Popen([sys.executable, "-c", TRAIN, str(tmp_path)], cwd=ROOT)
+    environment = {**os.environ, "TRIBUTARY_HOME": str(tmp_path)}
+    command = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], cwd=ROOT, env=environment)
     try:
-        wait_until(lambda: all(name in read_commands(trainer.pid) for name in ("warm_up", "sleep")), seconds=60)
-        begun = list_descendants(trainer.pid)
+        wait_until(lambda: all(name in read_commands(command.pid) for name in begun), seconds=60)
+        processes = list_descendants(command.pid)
     finally:
-        trainer.kill()
-        trainer.wait()
-    wait_until(lambda: not any(process.lives for process in begun), seconds=30)
+        command.kill()
+        command.wait()
+    wait_until(lambda: not any(process.lives for process in processes), seconds=30)
 
 
 def read_commands(pid: int) -> str:
