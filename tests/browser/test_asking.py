@@ -72,6 +72,7 @@ def test_what_takes_long_says_so_and_what_fails_is_asked_for_again(
     answer(held, lambda route: route.fulfill(status=500, headers={"X-Request-Id": "abc-1"}, body="no page"))
     expect(waiting).to_be_hidden()
     expect(alert).to_contain_text("The server answered 500. Nothing was changed. Request abc-1.")
+    expect(alert).to_be_in_viewport(ratio=1)
 
     alert.get_by_role("button", name="Try again").click()
     expect(waiting).to_be_visible()
