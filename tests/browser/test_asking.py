@@ -88,6 +88,19 @@ def test_what_takes_long_says_so_and_what_fails_is_asked_for_again(
     expect(alert).to_be_hidden()
 
 
+def test_a_question_whose_asker_is_gone_is_asked_by_loading_the_page(open_page: Callable[..., Page]) -> None:
+    page = open_page(DATA, refuses=True)
+    page.route("**/*", lambda route: route.abort() if "hx-request" in route.request.headers else route.continue_())
+    press_next(page)
+    again = page.locator("#live-flash").get_by_role("button", name="Try again")
+    expect(again).to_be_visible()
+    page.evaluate("window.isSame = true")
+    page.locator("#row-diff").evaluate("(rows) => rows.replaceWith(rows.cloneNode(true))")
+    again.click()
+    expect(again).to_be_hidden()
+    assert page.evaluate("window.isSame") is None
+
+
 def answer(held: list[Route], end: Callable[[Route], None]) -> None:
     assert held
     while held:

@@ -41,6 +41,11 @@ document.addEventListener('htmx:afterOnLoad', ({ detail: { successful, requestCo
 document.addEventListener('click', (event) => {
   if (!event.target.closest('#live-flash [data-again]')) return;
   const { verb, path, elt, target } = failed;
+  // What asks for itself may have put others in their place meanwhile.
+  if (!elt.isConnected || !target.isConnected) {
+    location.reload();
+    return;
+  }
   window.htmx.ajax(verb, path, { source: elt, target }).catch(() => {}); // that it failed again is said as the first time
 });
 
