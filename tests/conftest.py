@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -123,14 +123,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _find_hours(item: pytest.Item) -> tuple[int, str]:
     path = item.nodeid.partition("::")[0]
-    return next((number for number, start in enumerate(_HOURS) if path.startswith(start)), len(_HOURS)), path
+    return _rank(path, _HOURS), path
 
 
 def _find_place(item: pytest.Item) -> tuple[int, bool, str]:
     path = item.nodeid.partition("::")[0]
     group = _find_group(path)
-    place = next((number for number, start in enumerate(_LONG) if path.startswith(start)), len(_LONG))
-    return place, group == path, "" if group == path else group
+    return _rank(path, _LONG), group == path, "" if group == path else group
+
+
+def _rank(path: str, starts: Sequence[str]) -> int:
+    """The place of the first of these with which a path begins, or behind all."""
+    return next((number for number, start in enumerate(starts) if path.startswith(start)), len(starts))
 
 
 def pytest_collection_finish() -> None:

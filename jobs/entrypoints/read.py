@@ -8,7 +8,7 @@ manifest list; ``{"ask": "entries", "location"}`` for the first live entries of 
 next; ``{"ask": "sample", ...}`` with the fields of SampleRequest for the beginning of a file that somebody sent;
 ``{"ask": "tables", "sql"}`` for the tables that a query names; ``{"ask": "lint", "path", "text"}`` for what a linter says
 of code; ``{"ask": "lines", "content"}`` for the rows of a Parquet file as JSON lines and ``{"ask": "parquet", "lines",
-"old"}`` for the file that they make, both files in base64. Answers: ``{"rows", "total", "scanned"}``; ``{"records",
+"old"}`` for the file that they make, which is the old one where its rows are these; both files in base64. Answers: ``{"rows", "total", "scanned"}``; ``{"records",
 "is_last"}``, packed (jobs/engine/read/packed.py); ``{"columns", "rows", "delimiter"}``; ``{"tables"}``; ``{"problems"}``;
 ``{"lines", "columns"}``; ``{"content"}``; ``{"problem"}`` in place of these, where the sender has something to mend; or
 ``{"failure", "message"}`` with a ReadFailure. In between: ``{"open": location}``, answered by ``{"size"}`` and an open
@@ -107,6 +107,8 @@ def _rewrite(ask: str, details: dict[str, Any]) -> dict[str, Any]:
         if ask == "lines":
             content = b64decode(details["content"])
             return {"lines": make_lines(content), "columns": list_columns(content)}
-        return {"content": b64encode(make_parquet(details["lines"], b64decode(details["old"]))).decode()}
+        lines, old = details["lines"], b64decode(details["old"])
+        content = old if lines == make_lines(old) else make_parquet(lines, old)
+        return {"content": b64encode(content).decode()}
     except FileError as error:
         return {"problem": str(error)}

@@ -45,6 +45,13 @@ def _post(installation: Installation, token: str, path: str, body: Any) -> Any:
     return answer.json()
 
 
+def _make_branch(installation: Installation, branch: str, change: dict[str, str]) -> None:
+    """Make a branch of master with a commit of one change."""
+    token = installation.make_token()
+    _post(installation, token, "/repositories/nyc/branches", {"name": branch, "start_point": "master"})
+    _post(installation, token, "/repositories/nyc/commits", {"branch": branch, "message": "Seed", "changes": [change]})
+
+
 def _write(installation: Installation, token: str, text: str) -> str:
     change = {"path": "notes.md", "content": text}
     made = _post(
@@ -95,12 +102,9 @@ def test_keys_of_a_repository(page: Page) -> None:
 
 
 def test_a_cell_is_changed_and_no_other_byte(page: Page, installation: Installation) -> None:
-    token, branch = installation.make_token(), "editing/cells"
+    branch = "editing/cells"
     text = '\ufeffcode,name,note\nUA,"United, Inc.",\nAA,American,"says ""hi"""\nB6,JetBlue'
-    _post(installation, token, "/repositories/nyc/branches", {"name": branch, "start_point": "master"})
-    change = {"path": "seeds/nyc/codes.csv", "content": text}
-    body = {"branch": branch, "message": "Seed", "changes": [change]}
-    _post(installation, token, "/repositories/nyc/commits", body)
+    _make_branch(installation, branch, {"path": "seeds/nyc/codes.csv", "content": text})
     page.goto(f"/r/nyc/edit/{branch}/seeds/nyc/codes.csv")
     expect(page.get_by_label("name of row 1")).to_have_value("United, Inc.")
     expect(page.locator(".rows__odd")).to_have_count(1)
@@ -131,14 +135,12 @@ def test_a_cell_is_changed_and_no_other_byte(page: Page, installation: Installat
 
 
 def test_a_cell_of_json_lines_is_changed_and_no_other_byte(page: Page, installation: Installation) -> None:
-    token, branch = installation.make_token(), "editing/lines"
+    branch = "editing/lines"
     text = (
         '{"code":"UA",  "flights": 12345678901234567890.10, "tags": [1, 2]}\n\n'
         '{"code": "AA", "note": "says \\"hi\\""}\n{"flights": null}'
     )
-    _post(installation, token, "/repositories/nyc/branches", {"name": branch, "start_point": "master"})
-    change = {"path": "seeds/nyc/lines.jsonl", "content": text}
-    _post(installation, token, "/repositories/nyc/commits", {"branch": branch, "message": "Seed", "changes": [change]})
+    _make_branch(installation, branch, {"path": "seeds/nyc/lines.jsonl", "content": text})
     page.goto(f"/r/nyc/edit/{branch}/seeds/nyc/lines.jsonl")
     expect(page.get_by_label("flights of row 1")).to_have_value("12345678901234567890.10")
     expect(page.get_by_label("tags of row 1")).to_have_value("[1, 2]")
@@ -163,12 +165,11 @@ def test_a_cell_of_json_lines_is_changed_and_no_other_byte(page: Page, installat
 
 
 def test_a_cell_of_a_parquet_file_is_changed(page: Page, installation: Installation) -> None:
-    token, branch = installation.make_token(), "editing/parquet"
+    branch = "editing/parquet"
     table = pa.table({"code": ["AA", "B6"], "note": pa.nulls(2, pa.string()), "flights": pa.array([1, 2], pa.int32())})
     pq.write_table(table, file := io.BytesIO())
-    _post(installation, token, "/repositories/nyc/branches", {"name": branch, "start_point": "master"})
-    change = {"path": "seeds/nyc/rows.parquet", "content_base64": b64encode(file.getvalue()).decode()}
-    _post(installation, token, "/repositories/nyc/commits", {"branch": branch, "message": "Seed", "changes": [change]})
+    content = b64encode(file.getvalue()).decode()
+    _make_branch(installation, branch, {"path": "seeds/nyc/rows.parquet", "content_base64": content})
     page.goto(f"/r/nyc/blob/{branch}/seeds/nyc/rows.parquet")
     page.get_by_role("link", name="Edit", exact=True).click()
     page.get_by_label("note of row 1").fill("12")

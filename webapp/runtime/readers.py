@@ -32,6 +32,23 @@ class Beyond(ReadFailed):
     """There is more than is read here, or it takes too much time or memory."""
 
 
+def ask_reader(
+    question: Mapping[str, Any], *, limits: Mapping[str, int], seconds: float, most_answer_bytes: int
+) -> dict[str, Any]:
+    """Return the answer to one question of which all is in the question; see `Reader`.
+
+    Raises:
+        ReadFailed: it cannot be answered.
+        Unavailable: no process can be started.
+
+    """
+    reader = Reader("read", limits=limits, seconds=seconds, most_answer_bytes=most_answer_bytes)
+    try:
+        return reader.ask(question).body
+    finally:
+        reader.end()
+
+
 class Reader:
     """One such process. Whoever makes it ends it."""
 

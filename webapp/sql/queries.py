@@ -19,7 +19,7 @@ from webapp.datasets import queries as datasets
 from webapp.datasets.models import Dataset, DatasetBranch, Transaction
 from webapp.datasets.permissions import see_rows
 from webapp.repositories import queries as repositories
-from webapp.runtime.readers import Reader, ReadFailed
+from webapp.runtime.readers import ReadFailed, ask_reader
 from webapp.sql.models import Query
 from webapp.sql.rules import names as rules
 from webapp.sql.rules.states import QueryState
@@ -72,11 +72,8 @@ def list_names(sql: str) -> list[str]:
         message = f"A query has at most {MAX_SQL:,} signs; this one has {len(sql):,}."
         raise InvalidInput(message, code="sql_too_long", errors={"sql": [message]})
     try:
-        parser = Reader("read", limits=PARSE_LIMITS, seconds=PARSE_SECONDS, most_answer_bytes=PARSE_BYTES)
-        try:
-            answer = parser.ask({"ask": "tables", "sql": sql}).body
-        finally:
-            parser.end()
+        question = {"ask": "tables", "sql": sql}
+        answer = ask_reader(question, limits=PARSE_LIMITS, seconds=PARSE_SECONDS, most_answer_bytes=PARSE_BYTES)
     except ReadFailed as error:
         message = f"This text is not SQL that can be read here: {error}."
         raise InvalidInput(message, code="bad_sql", errors={"sql": [message]}) from error

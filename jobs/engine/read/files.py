@@ -513,16 +513,24 @@ def _json_cast(name: str, kind: str, chosen_type: str | None) -> str:
     return f"CAST({_name(name)} AS {kind}) AS {_name(name)}"
 
 
-class _Repeated(ValueError):
-    """A key that occurs twice in one object."""
+class RepeatedKey(ValueError):
+    """A key that occurs twice in one object; the message says which."""
 
 
-def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    names = {name for name, _ in pairs}
-    if len(names) < len(pairs):
-        seen: set[str] = set()
-        raise _Repeated(next(name for name, _ in pairs if name in seen or seen.add(name)))  # type: ignore[func-returns-value]
-    return dict(pairs)
+def read_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON, each of whose keys occurs once.
+
+    Raises:
+        RepeatedKey: one occurs again.
+
+    """
+    members: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in members:
+            message = f"the key {name!r} occurs twice in one object"
+            raise RepeatedKey(message)
+        members[name] = value
+    return members
 
 
 def _json_error(path: Path, error: duckdb.Error) -> FileError:
@@ -534,13 +542,11 @@ def _json_error(path: Path, error: duckdb.Error) -> FileError:
             if not line.strip():
                 continue
             try:
-                value = json.loads(line, object_pairs_hook=_unique)
+                value = json.loads(line, object_pairs_hook=read_members)
             except UnicodeDecodeError:
                 return FileError("this is not UTF-8 text", code="broken_row", line=number)
-            except _Repeated as problem:
-                return FileError(
-                    f"the key {problem.args[0]!r} occurs twice in one object", code="broken_row", line=number
-                )
+            except RepeatedKey as problem:
+                return FileError(str(problem), code="broken_row", line=number)
             except (ValueError, RecursionError) as problem:
                 return FileError(f"this is not JSON: {problem}", code="broken_row", line=number)
             if not isinstance(value, dict):

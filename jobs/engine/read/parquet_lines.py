@@ -21,7 +21,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from jobs.engine.read.files import SHOWN_CHARACTERS, FileError, open_parquet
+from jobs.engine.read.files import SHOWN_CHARACTERS, FileError, open_parquet, read_members
 
 MOST_CHARACTERS = 1_000_000
 """Of the text, as many as the editor opens."""
@@ -132,7 +132,7 @@ class _Row:
 
 def _read_line(number: int, line: str, schema: pa.Schema) -> _Row:
     try:
-        row = json.loads(line, parse_float=Decimal, parse_constant=_refuse_constant, object_pairs_hook=_unique)
+        row = json.loads(line, parse_float=Decimal, parse_constant=_refuse_constant, object_pairs_hook=read_members)
     except (ValueError, RecursionError) as error:
         raise FileError(f"this is not JSON: {error}", code="broken_row", line=number) from None
     if not isinstance(row, dict):
@@ -146,15 +146,6 @@ def _read_line(number: int, line: str, schema: pa.Schema) -> _Row:
 def _refuse_constant(name: str) -> NoReturn:
     message = f'{name} is written "{name}"'
     raise ValueError(message)
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    row = dict(pairs)
-    if len(row) < len(pairs):
-        names = [name for name, _ in pairs]
-        message = f"the key {next(name for name in names if names.count(name) > 1)!r} occurs twice"
-        raise ValueError(message)
-    return row
 
 
 def _read_column(field: pa.Field, kind: _Kind, rows: Sequence[_Row]) -> pa.Array:

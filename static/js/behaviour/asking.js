@@ -13,7 +13,7 @@ function showWaiting() {
 }
 
 document.addEventListener('htmx:beforeSend', ({ detail: { xhr, requestConfig } }) => {
-  if (!isAskedByHand(requestConfig) && requestConfig.elt !== failed?.elt) return;
+  if (!isAskedByHand(requestConfig)) return;
   asked.add(xhr);
   setTimeout(showWaiting, PATIENCE_MS);
   xhr.addEventListener('loadend', () => {
@@ -36,7 +36,7 @@ for (const name of ['htmx:sendError', 'htmx:timeout']) {
 document.addEventListener('htmx:afterOnLoad', ({ detail: { successful, requestConfig } }) => {
   const box = document.getElementById('live-flash');
   // What asks for itself goes on meanwhile, and says nothing of what somebody has asked for.
-  if (box && successful && (!failed || isAskedByHand(requestConfig) || requestConfig.elt === failed.elt)) box.hidden = true;
+  if (box && successful && (!failed || isAskedByHand(requestConfig))) box.hidden = true;
 });
 document.addEventListener('click', (event) => {
   if (!event.target.closest('#live-flash [data-again]')) return;
@@ -46,7 +46,7 @@ document.addEventListener('click', (event) => {
     location.reload();
     return;
   }
-  window.htmx.ajax(verb, path, { source: elt, target }).catch(() => {}); // that it failed again is said as the first time
+  window.htmx.ajax(verb, path, { source: elt, target, event }).catch(() => {}); // that it failed again is said as the first time
 });
 
 /** A failed swap leaves the page as it was; say so where a screen reader hears it, with the id to quote. */
@@ -58,7 +58,7 @@ function announceFailure({ xhr, requestConfig }) {
   const isQuestion = requestConfig.verb === 'get';
   const outcome = isQuestion || (xhr?.status && xhr.status < 500) ? 'Nothing was changed.' : 'What you sent may have arrived: reload the page to see.';
   box.querySelector('[data-message]').textContent = [reason, outcome, id && `Request ${id}.`].filter(Boolean).join(' ');
-  failed = isQuestion && (isAskedByHand(requestConfig) || requestConfig.elt === failed?.elt) ? requestConfig : null;
+  failed = isQuestion && isAskedByHand(requestConfig) ? requestConfig : null;
   box.querySelector('[data-again]').hidden = !failed;
   box.hidden = false;
 }

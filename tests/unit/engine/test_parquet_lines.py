@@ -71,8 +71,8 @@ def test_a_text_makes_the_rows_that_it_came_from(rows: list[dict[str, Any]]) -> 
 @settings(max_examples=30)
 @given(before=ROWS, after=ROWS)
 def test_a_text_of_other_rows_makes_those(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> None:
-    made = make_parquet(make_lines(make_file(after)), make_file(before))
-    assert columns_of(read(made)) == columns_of(read(make_file(after)))
+    content = make_parquet(make_lines(make_file(after)), make_file(before))
+    assert columns_of(read(content)) == columns_of(read(make_file(after)))
 
 
 def test_a_missing_member_and_an_empty_line_are_no_value() -> None:

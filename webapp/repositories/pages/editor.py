@@ -15,7 +15,7 @@ from webapp.repositories.pages.text import find_language, problems_of
 from webapp.repositories.queries import branches as branch_queries
 from webapp.repositories.queries import code
 from webapp.repositories.queries.parquet import LINES_SUFFIX, FileLines, is_parquet, make_lines
-from webapp.repositories.services.edits import encode_draft, find_old, is_changed, show_content
+from webapp.repositories.services.edits import encode_draft, find_old, show_content
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -157,12 +157,13 @@ def diff_drafts(repository: Repository, head: str, drafts: Iterable[FileDraft]) 
     """Return what a commit of drafts on top of a head would change."""
     changes = []
     for draft in drafts:
-        if draft.target and is_changed(draft, repository=repository, head=head):
-            old = find_old(draft, repository=repository, head=head)
-            new = encode_draft(draft, old=old)
-            if old is not None and is_parquet(draft.path):
-                old, new = show_content(draft.path, old).encode(), show_content(draft.target, new).encode()
-            changes.append(diff_texts(draft.target, old=old, new=new, old_path=draft.path))
+        old = find_old(draft, repository=repository, head=head)
+        new = encode_draft(draft, old=old) if draft.target else None
+        if new is None or (new == old and draft.target == draft.path):
+            continue
+        if old is not None and is_parquet(draft.path):
+            old, new = show_content(draft.path, old).encode(), show_content(draft.target, new).encode()
+        changes.append(diff_texts(draft.target, old=old, new=new, old_path=draft.path))
     return changes
 
 

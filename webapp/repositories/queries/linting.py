@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from webapp.core.errors import InvalidInput
-from webapp.runtime.readers import Reader, ReadFailed
+from webapp.runtime.readers import ReadFailed, ask_reader
 
 SUFFIX = ".py"
 MAX_TEXT = 1_000_000
@@ -48,12 +48,9 @@ def lint(*, path: str, text: str) -> LintReport:
         message = f"A text of at most {MAX_TEXT:,} characters is checked; this one has {len(text):,}."
         raise InvalidInput(message, code="text_too_long", errors={"text": [message]})
     try:
-        linter = Reader("read", limits=LIMITS, seconds=SECONDS, most_answer_bytes=ANSWER_BYTES)
-        try:
-            problems = linter.ask({"ask": "lint", "path": path.rpartition("/")[2], "text": text}).body["problems"]
-        finally:
-            linter.end()
+        question = {"ask": "lint", "path": path.rpartition("/")[2], "text": text}
+        answer = ask_reader(question, limits=LIMITS, seconds=SECONDS, most_answer_bytes=ANSWER_BYTES)
     except ReadFailed as error:
         message = f"The text could not be checked: {error}."
         raise InvalidInput(message, code="not_checked", errors={"text": [message]}) from error
-    return LintReport(tuple(LintProblem(**problem) for problem in problems))
+    return LintReport(tuple(LintProblem(**problem) for problem in answer["problems"]))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from webapp.core.errors import InvalidInput
-from webapp.runtime.readers import Reader, ReadFailed
+from webapp.runtime.readers import ReadFailed, ask_reader
 
 SUFFIX = ".parquet"
 LINES_SUFFIX = ".jsonl"
@@ -49,7 +49,7 @@ def make_lines(path: str, content: bytes) -> FileLines:
 
 
 def make_parquet(path: str, lines: str, *, old: bytes) -> bytes:
-    """Return a Parquet file of rows, with the columns and types of another one.
+    """Return a Parquet file of rows, with the columns and types of another one; that itself, where it has these rows.
 
     Raises:
         InvalidInput: a line is no such row; the message says which and why.
@@ -61,11 +61,7 @@ def make_parquet(path: str, lines: str, *, old: bytes) -> bytes:
 
 def _ask(path: str, **question: Any) -> dict[str, Any]:
     try:
-        reader = Reader("read", limits=LIMITS, seconds=SECONDS, most_answer_bytes=ANSWER_BYTES)
-        try:
-            answer = reader.ask(question).body
-        finally:
-            reader.end()
+        answer = ask_reader(question, limits=LIMITS, seconds=SECONDS, most_answer_bytes=ANSWER_BYTES)
     except ReadFailed as error:
         message = f"{path}: the rows could not be read: {error}."
         raise InvalidInput(message, code="not_read") from error

@@ -286,8 +286,7 @@ def _encode_rows(draft: FileDraft, text: str, old: bytes | None) -> bytes:
             f"{draft.target}: a Parquet file is not written as text. Write CSV or JSON lines, or push it with Git."
         )
         raise InvalidInput(message, code="bad_rows")
-    # Rows that nobody changed keep the bytes of their file.
-    return old if text == show_content(draft.path, old) else make_parquet(draft.target, text, old=old)
+    return make_parquet(draft.target, text, old=old)
 
 
 def _end_lines(text: str) -> str:
