@@ -29,6 +29,11 @@ IS_ON_TOP = """(element) => {
   const shown = document.elementFromPoint(box.left + Math.min(box.width / 2, 40), box.top + box.height / 2);
   return box.top >= 0 && box.bottom <= innerHeight && element.contains(shown);
 }"""
+SCROLL = """(element, top) => {
+  element.scrollTo(80, top);
+  return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+}"""
+"""The key is pinned from the first frame on in which rows are scrolled to the right."""
 TOP_OF_DIFF = "document.querySelector('#row-diff').getBoundingClientRect().top"
 """What is above may arrive late: the browser then scrolls on its own, so that the reader sees the same."""
 PRESS = "(link) => { link.focus({preventScroll: true}); link.click(); }"
@@ -91,7 +96,7 @@ def test_tabs_dataset_headings_and_key_stay_while_page_and_rows_are_scrolled(
     place = key.evaluate("(cell) => cell.offsetTop") - 150
     for down in (0.5, 1):
         page.evaluate(f"scrollTo(0, {down} * document.documentElement.scrollHeight)")
-        rows.evaluate("(element, top) => element.scrollTo(80, top)", place)
+        rows.evaluate(SCROLL, place)
         for name in (
             "#page-tabs [aria-current]",
             "#dataset-title",

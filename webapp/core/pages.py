@@ -43,7 +43,7 @@ def render(
         raise TypeError(msg)
     name = f"{template}#{fragment}" if fragment and wants_fragment(request) else template
     response = render_template(request, name, values, status=status)
-    patch_vary_headers(response, ["HX-Request"])
+    patch_vary_headers(response, ["HX-Request", "HX-Target"])
     return response
 
 

@@ -412,11 +412,12 @@ def diff_row(row: Any, first: bool = False) -> SafeString:
     Written here and not as a template: a page of 250 rows and 20 columns takes a tenth of the time.
     """
     copies = f'<span class="muted" title="{row.copies} equal rows">×{row.copies}</span>' if row.copies > 1 else ""
-    mark = f'<span aria-hidden="true">{row.sign}</span><span class="sr">{row.word}</span>'
-    url = getattr(row, "url", "")
-    if url:
+    if url := getattr(row, "url", ""):
         # out of the tab order, which walks rows: Enter on a row follows it
-        mark = f'<a href="{escape(url)}" data-open tabindex="-1" title="Who changed this row">{mark}</a>'
+        named = f'aria-label="{row.word}" title="Who changed this row"'
+        mark = f'<a href="{escape(url)}" data-open tabindex="-1" {named}>{row.sign}</a>'
+    else:
+        mark = f'<span aria-hidden="true">{row.sign}</span><span class="sr">{row.word}</span>'
     if text := escape(getattr(row, "mark", "")):
         copies += (
             f'<span class="also" title="{text}"><span aria-hidden="true">⇄</span><span class="sr">{text}</span></span>'
@@ -443,9 +444,9 @@ def _cell_html(cell: Any, link: str = "") -> str:
     elif cell.state == "changed":
         delta = f' <span class="muted dl">({escape(cell.delta)})</span>' if cell.delta else ""
         content = (
-            f'<del><span class="sr">was </span>{_value_html(cell.before, LONG_TEXT)}</del>'
+            f"<del>{_value_html(cell.before, LONG_TEXT)}</del>"
             '<span class="arrow" aria-hidden="true">→</span>'
-            f'<ins><span class="sr">now </span>{_value_html(cell.after, LONG_TEXT)}</ins>{delta}'
+            f"<ins>{_value_html(cell.after, LONG_TEXT)}</ins>{delta}"
         )
     elif cell.state == "none":
         content = '<span class="muted" title="this side has no such column">·</span>'

@@ -167,7 +167,7 @@ class Loaded:
     @cached_property
     def all_rows(self) -> list[PullDataset]:
         """All of its datasets, for what is said of how many: merging does not ask who may see them."""
-        return list(self.pull.datasets.all()) if self.unseen.datasets else self.rows
+        return list(queries.list_all_datasets(self.pull))
 
     @property
     def url(self) -> str:
@@ -278,7 +278,7 @@ def _count_files(pull: PullRequest) -> int | None:
 
 def _list_tabs(loaded: Loaded, diff: counts.DiffSum, commits: int) -> list[Tab]:
     pull, url = loaded.pull, loaded.url
-    talk = pull.comments.filter(deleted_at=None).count() + pull.reviews.count()
+    talk = pull.comments.filter(deleted_at=None).count() + len(queries.list_reviews(pull))
     builds = queries.count_builds(pull)
     files = _count_files(pull)
     is_counted = bool(loaded.rows) or loaded.is_complete  # none is known of is not none

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from webapp.datasets.models import Transaction
-from webapp.pulls.queries.pulls import list_changes
+from webapp.pulls.queries.pulls import list_changes, list_reviews
 from webapp.pulls.rules.states import PullState
 from webapp.repositories import queries as repositories
 
@@ -36,7 +36,8 @@ def _list_transactions(review: Review) -> list[str]:
 
 def find_last_review(principal: Principal, pull: PullRequest) -> Review | None:
     """Return the newest review of whoever asks."""
-    return pull.reviews.filter(reviewer_id=principal.user_id).order_by("pk").last()
+    own = [review for review in list_reviews(pull) if review.reviewer_id == principal.user_id]
+    return max(own, key=lambda review: review.pk, default=None)
 
 
 def find_moved_review(principal: Principal, pull: PullRequest) -> Review | None:

@@ -239,15 +239,22 @@ def describe_rules(protection: Protection | None) -> dict[str, Any]:
         return {}
     return {
         "approvals": protection.approvals,
-        "groups": sorted(protection.groups.values_list("name", flat=True)),
+        "groups": sorted(_read_groups(protection)),
         "paths": protection.paths,
         "checks": protection.checks,
     }
 
 
+@asked_once
+def _read_groups(protection: Protection) -> Mapping[str, frozenset[str]]:
+    """Return the members of the groups whose approval the rules ask for."""
+    groups = protection.groups.prefetch_related("user_set")
+    return {group.name: frozenset(user.username for user in group.user_set.all()) for group in groups}
+
+
 def describe_seen(*, pull: PullRequest) -> approvals.Seen:
     """Return what a verdict given now would be bound to."""
-    rows = pull.datasets.filter(change__in=(states.MODIFIED, states.ADDED, states.REMOVED))
+    rows = [row for row in list_all_datasets(pull) if row.change in (states.MODIFIED, states.ADDED, states.REMOVED)]
     return approvals.Seen(
         head=pull.head_sha,
         target=pull.target,
@@ -296,9 +303,9 @@ def collect_facts(pull: PullRequest) -> approvals.MergeFacts:
     merge = repositories.merge_state(repository, pull.head_sha, target) if both and target else None
     publication = repositories.get_publication(repository, pull.source, pull.head_sha)
     build = find_latest_build(pull)
-    rows = list(pull.datasets.all())
+    rows = list_all_datasets(pull)
     protection = _describe_protection(pull, rows)
-    reviews = list(pull.reviews.select_related("reviewer"))
+    reviews = list_reviews(pull)
     void = _list_void(reviews, now=describe_seen(pull=pull))
     approvers = {review.reviewer for review in reviews if review.verdict == states.APPROVE and review.pk not in void}
     return approvals.MergeFacts(
@@ -346,9 +353,15 @@ def _list_void(reviews: Iterable[Review], *, now: approvals.Seen) -> set[int]:
     }
 
 
+@asked_once
+def list_reviews(pull: PullRequest) -> Sequence[Review]:
+    """List the verdicts on a pull request, with who gave them."""
+    return list(pull.reviews.select_related("reviewer"))
+
+
 def list_objections(pull: PullRequest) -> dict[str, approvals.Objection]:
     """Return why an approval does not count, by reviewer, for those whose does not."""
-    reviewers = {review.reviewer for review in pull.reviews.select_related("reviewer")}
+    reviewers = {review.reviewer for review in list_reviews(pull)}
     return list_ineligible(pull, reviewers=reviewers, base=find_base(pull))
 
 
@@ -358,14 +371,10 @@ def find_objection(principal: Principal, pull: PullRequest) -> approvals.Objecti
     return list_ineligible(pull, reviewers=[reader], base=find_base(pull)).get(reader.username)
 
 
-def _describe_protection(pull: PullRequest, rows: list[PullDataset]) -> approvals.ProtectionFact:
+def _describe_protection(pull: PullRequest, rows: Sequence[PullDataset]) -> approvals.ProtectionFact:
     protection = find_protection(pull)
     if protection is None:
         return approvals.ProtectionFact()
-    members = {
-        group.name: frozenset(group.user_set.values_list("username", flat=True))
-        for group in protection.groups.prefetch_related("user_set")
-    }
     touched = [*(row.path for row in rows), *list_changed_paths(pull)] if protection.paths else []
     paths = {
         rule["pattern"]: _members_of(rule["group"])
@@ -380,7 +389,7 @@ def _describe_protection(pull: PullRequest, rows: list[PullDataset]) -> approval
             for change in owned
         },
         approvals=protection.approvals,
-        groups=members,
+        groups=_read_groups(protection),
         paths=paths,
         checks=protection.checks,
         resolved_threads=protection.resolved_threads,
@@ -431,7 +440,7 @@ def list_checks(pull: PullRequest) -> list[CheckResult]:
     if pull.state != PullState.OPEN and publication is None and is_source_gone(pull):
         return reported
     publication_state = _judge_publication(pull, publication)
-    rows = list(pull.datasets.all())
+    rows = list_all_datasets(pull)
     own = [checks.judge_query(read_fact(check)) for check in list_query_checks(pull)]
     is_published = publication_state == PublicationState.PUBLISHED
     return [
@@ -603,12 +612,18 @@ def get_dataset_row(principal: Principal, pull: PullRequest, path: str) -> PullD
     return row
 
 
+@asked_once
+def list_all_datasets(pull: PullRequest) -> Sequence[PullDataset]:
+    """List the datasets of a pull request, whoever may see them: for rules and counts."""
+    return list(pull.datasets.all())
+
+
 def list_dataset_rows(principal: Principal, pull: PullRequest) -> QuerySet[PullDataset]:
     """List the datasets of a pull request that somebody may see, with all their comparisons.
 
     Its code may read what lies in folders of others, and what was loaded there on a branch of the same name is compared.
     """
-    hidden = permissions.list_hidden(principal, list(pull.datasets.values_list("path", flat=True)))
+    hidden = permissions.list_hidden(principal, [row.path for row in list_all_datasets(pull)])
     named = NamedComparison.objects.select_related("comparison", "before", "after").filter(
         Q(reviewer=None) | Q(reviewer=principal.user_id)
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from webapp.comparisons.rules.row_values import ROW_CHANGES
 from webapp.comparisons.rules.states import ComparisonState
 from webapp.pulls.models import PullDataset, PullRequest
+from webapp.pulls.queries.pulls import list_all_datasets
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,8 @@ class UnseenData:
 
 def count_unseen(pull: PullRequest, *, seen: Iterable[PullDataset]) -> UnseenData:
     """Add up the datasets of a pull request beside those that somebody may see."""
-    rows = pull.datasets.exclude(pk__in=[row.pk for row in seen]).select_related("comparison")
+    unseen = {row.pk for row in list_all_datasets(pull)} - {row.pk for row in seen}
+    rows = pull.datasets.filter(pk__in=unseen).select_related("comparison") if unseen else ()
     comparisons = [row.comparison for row in rows]
     ready = [entry for entry in comparisons if entry is not None and entry.state == ComparisonState.READY]
     changes = (sum(int(entry.summary.get(name) or 0) for entry in ready) for name in ROW_CHANGES)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from contextlib import suppress
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.db.models import Q
 
+from webapp.core.once import asked_once
 from webapp.repositories.errors import git_refusals
 from webapp.repositories.queries.searches import CommitFilter, find_matching, make_match
 from webapp.repositories.rules.histories import Ancestor, UnknownHistory, count_apart, list_by_time
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
 
     from webapp.git.values import CommitInfo
     from webapp.repositories.models import Repository
@@ -78,7 +80,7 @@ def read_times(repository: Repository, shas: Collection[str]) -> dict[str, float
 def count_ahead_behind(repository: Repository, heads: Iterable[str], base: str) -> dict[str, tuple[int, int]]:
     """Count by head the commits that only it has, and those that only the base has."""
     shas = set(heads)
-    levels = dict(repository.commits.filter(sha__in=shas | {base}).values_list("sha", "level"))
+    levels = _read_levels(repository, frozenset(shas | {base}))
     counts: dict[str, tuple[int, int]] = {}
     if base in levels:
         steps = islice(_read_below(repository, max(levels.values())), FARTHEST)
@@ -99,17 +101,21 @@ def _read_steps(repository: Repository, heads: Collection[str]) -> Iterator[Ance
         UnknownHistory: a head has no row.
 
     """
-    levels = list(repository.commits.filter(sha__in=heads).values_list("level", flat=True))
+    levels = _read_levels(repository, frozenset(heads))
     if len(levels) < len(heads):
         raise UnknownHistory
-    return _read_below(repository, max(levels))
+    return _read_below(repository, max(levels.values()))
+
+
+@asked_once
+def _read_levels(repository: Repository, shas: frozenset[str]) -> Mapping[str, int]:
+    return dict(repository.commits.filter(sha__in=shas).values_list("sha", "level"))
 
 
 def _read_below(repository: Repository, level: int) -> Iterator[Ancestor]:
-    rows = repository.commits.filter(level__lte=level).order_by("-level", "-sha")
-    size, later = FIRST_ROWS, Q()
+    size, later = FIRST_ROWS, Q(level__lte=level)
     while True:
-        page = list(rows.filter(later).values_list("level", "sha", "parents", "committed_at")[:size])
+        page = _read_page(repository, later, size)
         for _, sha, parents, time in page:
             yield Ancestor(sha, parents, time)
         if len(page) < size:
@@ -117,3 +123,9 @@ def _read_below(repository: Repository, level: int) -> Iterator[Ancestor]:
         level, sha = page[-1][:2]
         later = Q(level__lt=level) | Q(level=level, sha__lt=sha)
         size = min(2 * size, MOST_ROWS)
+
+
+@asked_once
+def _read_page(repository: Repository, where: Q, size: int) -> Sequence[tuple[int, str, Any, datetime]]:
+    rows = repository.commits.filter(where).order_by("-level", "-sha")
+    return list(rows.values_list("level", "sha", "parents", "committed_at")[:size])

@@ -14,6 +14,13 @@ register = template.Library()
 
 
 @register.simple_tag(takes_context=True)
+def part_in_place(context: Mapping[str, Any]) -> str:
+    """Return the id of the part of the page that the answer takes the place of; empty where a whole page is asked for."""
+    request = context.get("request")
+    return request.htmx.target or "" if request is not None else ""
+
+
+@register.simple_tag(takes_context=True)
 def inbox_count(context: Mapping[str, Any]) -> int:
     """Return how much of what the reader is told is unread."""
     principal = getattr(context.get("request"), "principal", None)
