@@ -30,6 +30,8 @@ HARMLESS = (
 ACCEPTED = {
     "builds.0006_published_inputs RunPython copy_inputs": "fills a new table; a sweep adds what old processes publish",
     "builds.0009_newest_outputs AlterField joboutput": "drops an index that the one before it replaces",
+    "datasets.0009_deleted_line RunPython tell_lines_apart": "fills a new column; branches of one name that old processes "
+    "delete are told apart as little as before",
     "pulls.0004_merge_target RunPython copy_targets": "fills a new column, which is read with the pull request's beside it",
     "pulls.0010_is_rebuilt AlterField pulldataset": "names the column that there is",
     "pulls.0010_is_rebuilt RenameField pulldataset": "renames the attribute, and the column keeps its name",

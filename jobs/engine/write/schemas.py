@@ -39,19 +39,23 @@ class SchemaError(ValueError):
 
 def storable_schema(schema: pa.Schema) -> pa.Schema:
     """Return the Arrow schema in which a table can hold these columns."""
-    names = schema.names
-    for name in names:
-        if not name:
-            raise SchemaError("a column has no name")
-        if names.count(name) > 1:
-            raise SchemaError(f"two columns are named {name!r}")
-    folded: dict[str, str] = {}
-    for name in names:
-        if (earlier := folded.setdefault(name.lower(), name)) != name:
-            raise SchemaError(f"columns {earlier!r} and {name!r} differ only in case, which Spark cannot tell apart")
-    if not names:
+    _check_names(schema.names, "column")
+    if not schema.names:
         raise SchemaError("there are no columns")
     return pa.schema([pa.field(field.name, _storable_type(field.type, field.name)) for field in schema])
+
+
+def _check_names(names: Sequence[str], noun: str, of: str = "") -> None:
+    folded: dict[str, str] = {}
+    for name in names:
+        if not name:
+            raise SchemaError(f"a {noun}{of} has no name")
+        if (earlier := folded.get(name.lower())) == name:
+            raise SchemaError(f"two {noun}s{of} are named {name!r}")
+        if earlier is not None:
+            message = f"{noun}s {earlier!r} and {name!r}{of} differ only in case, which Spark cannot tell apart"
+            raise SchemaError(message)
+        folded[name.lower()] = name
 
 
 def _storable_type(kind: pa.DataType, where: str) -> pa.DataType:
@@ -82,6 +86,7 @@ def _storable_type(kind: pa.DataType, where: str) -> pa.DataType:
 
 def _storable_nested(kind: pa.DataType, where: str) -> pa.DataType | None:
     if pa.types.is_struct(kind):
+        _check_names([field.name for field in kind], "field", f" of column {where!r}")
         return pa.struct([(field.name, _storable_type(field.type, f"{where}.{field.name}")) for field in kind])
     if pa.types.is_map(kind):
         return pa.map_(_storable_type(kind.key_type, f"{where}.key"), _storable_type(kind.item_type, f"{where}.value"))

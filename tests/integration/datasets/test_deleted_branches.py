@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from tests.factories import datasets as make
+from tests.factories.catalog import set_ref
 from webapp.catalog.models import Table
 from webapp.catalog.rules import lens
 from webapp.catalog.rules.branch_properties import tracked_branches
@@ -20,6 +21,7 @@ from webapp.core import clock
 from webapp.core.errors import AppError, Conflict, NotFound
 from webapp.datasets import queries, services
 from webapp.datasets.models import DatasetBranch, DeletedBranch, Leftover, Transaction
+from webapp.datasets.queries.history import list_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,6 +90,31 @@ def test_a_restored_branch_is_what_it_was(written: Dataset, user: User) -> None:
     assert not DeletedBranch.objects.exists()
     make.a_pyiceberg(user, "dev").load_table(written.table).append(ROWS.append_column("word", pa.array(["c", "d"])))
     assert len(rows_on(written, user, "dev")) == len(rows) + 2
+
+
+@pytest.mark.parametrize("hours", [72, 0])
+@pytest.mark.parametrize("stands_on", [0, 1])
+def test_branches_of_one_name_keep_their_histories_apart(
+    dataset: Dataset, user: User, settings: Any, hours: int, stands_on: int
+) -> None:
+    settings.TRIBUTARY_DELETED_BRANCH_HOURS = hours
+    snapshots = []
+    for _ in range(2):
+        table = make.a_pyiceberg(user, "dev").load_table(dataset.table)
+        with table.update_schema() as update:
+            update.union_by_name(ROWS.schema)
+        table.append(ROWS)
+        snapshots.append(table.current_snapshot().snapshot_id)
+        services.delete_branch(dataset=dataset, name="dev", by=make.who(user))
+    assert make.a_client(user).on("dev").commit(dataset.table, set_ref("main", snapshots[stands_on])).status == 200
+    shown = queries.get_branch(dataset, "dev").transaction
+    assert shown is not None
+    way = [shown.pk]
+    while shown.parent is not None:
+        shown = shown.parent
+        way.append(shown.pk)
+    assert len(way) > 1
+    assert [row.pk for row in list_line(dataset, branch="dev")] == way
 
 
 def test_the_name_may_be_taken_meanwhile(written: Dataset, user: User) -> None:

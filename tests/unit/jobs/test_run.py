@@ -101,6 +101,12 @@ def test_what_a_transform_may_ask(job: LocalJob, capfd: pytest.CaptureFixture[st
         ("import pyarrow as pa; out.write_table(pa.table({'a': pa.nulls(2)}))", "column 'a' has no type", 9),
         ("import pyarrow as pa; out.write_table(pa.table({'a': [1], 'A': [2]}))", "differ only in case", 9),
         ("import pyarrow as pa; out.write_table(pa.table({}))", "there are no columns", 9),
+        ("import pyarrow as pa; out.write_table(pa.table({'a': [{'': 1}]}))", "a field of column 'a' has no name", 9),
+        (
+            "import pyarrow as pa; out.write_table(pa.table({'a': [[{'b': 1, 'B': 2}]]}))",
+            "fields 'b' and 'B' of column 'a.element' differ only in case",
+            9,
+        ),
         (
             "import pyarrow as pa; out.write_table(pa.table({'a': pa.array([1], pa.duration('s'))}))",
             "column 'a' has type duration[s], which a table cannot hold",

@@ -331,9 +331,9 @@ def _list_parts(dataset: Dataset, *, branch: str) -> list[Q]:
     pointer = queries.find_branch(dataset, branch)
     if pointer is None:
         return []
-    part = Q(dataset_branch=pointer, branch_name=pointer.name)
+    part = Q(dataset_branch=pointer.pk, branch_name=pointer.name)
     before = pointer.transaction
-    reached: dict[tuple[int | None, str], float] = {(pointer.pk, pointer.name): math.inf}
+    reached: dict[Q, float] = {part: math.inf}
     parts: list[Q] = []
     while True:
         parts.append(part)
@@ -341,11 +341,17 @@ def _list_parts(dataset: Dataset, *, branch: str) -> list[Q]:
         lasting = dataset.transactions.filter(part).exclude(state=TransactionState.ABORTED)
         oldest = lasting.select_related("parent").order_by("number").first()
         before = before if oldest is None else oldest.parent
-        owner = None if before is None else (before.dataset_branch_id, before.branch_name)
-        if before is None or owner is None or before.number <= reached.get(owner, -1):
+        line = None if before is None else _find_line(before)
+        if before is None or line is None or before.number <= reached.get(line, -1):
             return parts
-        reached[owner] = before.number
-        part = Q(dataset_branch_id=before.dataset_branch_id, branch_name=before.branch_name, number__lte=before.number)
+        reached[line] = before.number
+        part = line & Q(number__lte=before.number)
+
+
+def _find_line(transaction: Transaction) -> Q:
+    """Return which transactions were started on the same branch as one; of deleted branches several may have had its name."""
+    line = Q(dataset_branch=transaction.dataset_branch_id, branch_name=transaction.branch_name)
+    return line if transaction.dataset_branch_id is not None else line & Q(deleted_line=transaction.deleted_line)
 
 
 def _take(segments: Sequence[QuerySet[Transaction]], counts: Sequence[int], start: int) -> list[Transaction]:

@@ -154,7 +154,7 @@ def restore_branch(*, deletion: DeletedBranch, by: Principal) -> DatasetBranch:
                 table=dataset.table, branch=branch.name, place=place, kept_as=deletion.kept_as
             )
             _renumber(deletion, place.pointer, pointer)
-        deletion.own_transactions.update(dataset_branch=branch, deleted_branch=None)
+        deletion.own_transactions.update(dataset_branch=branch, deleted_branch=None, deleted_line="")
         deletion.delete()
         accounts.record_audit(by=by, verb="restore_dataset_branch", object=f"{dataset.path}@{branch.name}")
     return queries.get_branch(dataset, deletion.name)
@@ -223,7 +223,8 @@ def _retire(deletion: DeletedBranch, branch: DatasetBranch, place: BranchPlace |
     deletion.branch = None
     deletion.deleted_at = clock.now()
     deletion.save()
-    branch.own_transactions.update(deleted_branch=deletion)
+    first = branch.own_transactions.order_by("number").values_list("pk", flat=True).first() or ""
+    branch.own_transactions.update(deleted_branch=deletion, deleted_line=first)
     branch.children.update(parent=branch.parent)
     dataset, name = branch.dataset, branch.name
     branch.delete()
