@@ -17,6 +17,7 @@ from webapp.core.numbered import NumberedPage
 from webapp.datasets import ports, queries
 from webapp.datasets.models import Transaction
 from webapp.datasets.queries.details import list_branches
+from webapp.datasets.queries.transactions import find_line
 from webapp.datasets.rules import ancestry, schemas
 from webapp.datasets.rules.transactions import TransactionState
 
@@ -341,17 +342,11 @@ def _list_parts(dataset: Dataset, *, branch: str) -> list[Q]:
         lasting = dataset.transactions.filter(part).exclude(state=TransactionState.ABORTED)
         oldest = lasting.select_related("parent").order_by("number").first()
         before = before if oldest is None else oldest.parent
-        line = None if before is None else _find_line(before)
+        line = None if before is None else find_line(before)
         if before is None or line is None or before.number <= reached.get(line, -1):
             return parts
         reached[line] = before.number
         part = line & Q(number__lte=before.number)
-
-
-def _find_line(transaction: Transaction) -> Q:
-    """Return which transactions were started on the same branch as one; of deleted branches several may have had its name."""
-    line = Q(dataset_branch=transaction.dataset_branch_id, branch_name=transaction.branch_name)
-    return line if transaction.dataset_branch_id is not None else line & Q(deleted_line=transaction.deleted_line)
 
 
 def _take(segments: Sequence[QuerySet[Transaction]], counts: Sequence[int], start: int) -> list[Transaction]:

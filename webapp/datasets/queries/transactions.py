@@ -130,13 +130,18 @@ def list_newest(head: Transaction, *, most: int) -> list[Transaction]:
 def _list_before(transaction: Transaction) -> QuerySet[Transaction]:
     """Return the committed transactions before one on its own branch, newest first."""
     own = Transaction.objects.filter(
+        find_line(transaction),
         dataset=transaction.dataset_id,
-        dataset_branch=transaction.dataset_branch_id,
-        branch_name=transaction.branch_name,
         state=TransactionState.COMMITTED,
         number__lt=transaction.number,
     )
     return own.select_related("parent").order_by("-number")
+
+
+def find_line(transaction: Transaction) -> Q:
+    """Return which transactions of a dataset were started on the branch of one; deleted branches may share its name."""
+    line = Q(dataset_branch=transaction.dataset_branch_id, branch_name=transaction.branch_name)
+    return line if transaction.dataset_branch_id is not None else line & Q(deleted_line=transaction.deleted_line)
 
 
 def list_schemas(transactions: Collection[str]) -> dict[str, int | None]:
