@@ -195,6 +195,11 @@ def test_a_remark_on_a_row_is_outdated_when_the_row_is_another_and_not_when_othe
     assert look() == [True], "it has no changed row any more"
 
 
+def without_secret(text: str) -> str:
+    """A page without what is another in each answer."""
+    return re.sub(r'(name="csrf\w+" value=")\w+', r"\1", text)
+
+
 def test_rows_that_take_the_place_of_others_are_those_of_the_page(
     reader: Client, pull: PullRequest, home: Path, tmp_path: Path, fork_server: Any
 ) -> None:
@@ -207,7 +212,7 @@ def test_rows_that_take_the_place_of_others_are_those_of_the_page(
         with CaptureQueriesContext(connection) as asked:
             text = reader.get(f"{PAGE}/data?dataset=/shop/orders{query}", headers=headers).text
         lines = [line.strip() for line in text.partition('<div id="row-diff"')[2].splitlines()]
-        return [re.sub(r'(name="csrf\w+" value=")\w+', r"\1", line) for line in lines if line], len(asked)
+        return [without_secret(line) for line in lines if line], len(asked)
 
     in_place = {"HX-Request": "true", "HX-Target": "row-diff"}
     for query in ("", "&change=updated", "&lines=two", "&q=nothing+fits"):
@@ -220,6 +225,22 @@ def test_rows_that_take_the_place_of_others_are_those_of_the_page(
     assert read("&show=statistics", **in_place)[0] == [], "other views have no rows"
     history = {"HX-Request": "true", "HX-History-Restore-Request": "true", "HX-Target": "row-diff"}
     assert "<body" in reader.get(f"{PAGE}/data?dataset=/shop/orders", headers=history).text
+
+
+def test_a_tab_that_comes_in_place_is_that_of_its_address_without_the_frame(reader: Client, pull: PullRequest) -> None:
+    headers = {"HX-Request": "true", "HX-History-Restore-Request": "true", "HX-Target": "main"}
+    with CaptureQueriesContext(connection) as of_page:
+        page = without_secret(reader.get(f"{PAGE}/commits").text)
+    with CaptureQueriesContext(connection) as of_tab:
+        answer = reader.get(f"{PAGE}/commits", headers=headers)
+    assert "HX-Target" in answer["Vary"]
+    tab = without_secret(answer.text)
+    for begin, end in (("<title>", "</title>"), ('<main id="main"', "</main>"), ('id="inbox"', "</a>")):
+        part = tab.partition(begin)[2].partition(end)[0]
+        assert part
+        assert part == page.partition(begin)[2].partition(end)[0]
+    assert not re.search(r'id="repobar"|<script|<footer|class="top"', tab)
+    assert len(of_tab) < len(of_page)
 
 
 def test_remarks_on_columns_stand_below_them_until_the_schema_is_another(
