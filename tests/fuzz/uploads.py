@@ -31,6 +31,8 @@ from tests.fuzz.values import HOSTILE_TEXTS, any_value, mutate_bytes
 ENDINGS = {"csv": "csv", "tsv": "csv", "jsonl": "jsonl", "parquet": "parquet"}
 ENCODINGS = ("utf-16", "utf-16-be", "utf-32", "latin-1", "utf-8-sig", "cp1252", "utf-7")
 FILE_SECONDS = 60
+MOST_REPEATED = 2**27
+"""Bytes of a file that is repeated: the process has no more memory than the job that it plays."""
 MOST_TEXT = 20_000
 """Characters of an explanation."""
 
@@ -182,7 +184,7 @@ def _encode_otherwise(content: bytes, dice: random.Random) -> bytes:
 
 
 def _repeat(content: bytes, dice: random.Random) -> bytes:
-    return content * dice.choice((2, 3, 50))
+    return content * min(dice.choice((2, 3, 50)), max(1, MOST_REPEATED // (len(content) or 1)))
 
 
 def _insert(content: bytes, dice: random.Random) -> bytes:
