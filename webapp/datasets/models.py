@@ -139,7 +139,7 @@ class Transaction(models.Model):
     """The same, while that branch can be brought back."""
     branch_name = models.CharField(max_length=200)
     """The name of that branch, kept for the history."""
-    deleted_line = models.CharField(max_length=12, blank=True, db_default="")
+    deleted_line = models.CharField(max_length=12, blank=True, default="", db_default="")
     """The first transaction of that branch once it is deleted: another branch of its name began with another."""
     number = models.PositiveIntegerField()
     """Counts the transactions of the branch in the order in which they started."""

@@ -28,7 +28,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='transaction',
             name='deleted_line',
-            field=models.CharField(blank=True, db_default='', max_length=12),
+            field=models.CharField(blank=True, db_default='', default='', max_length=12),
         ),
         migrations.RunPython(tell_lines_apart, migrations.RunPython.noop),
     ]

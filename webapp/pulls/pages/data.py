@@ -20,7 +20,7 @@ from webapp.comparisons.rules.dataset_rules import rules_from_json
 from webapp.comparisons.rules.states import BREAKING, CHANGED, NOT_COMPARED, ComparisonState
 from webapp.core.errors import NotFound
 from webapp.datasets.queries import latest_committed
-from webapp.pulls.pages.head import Loaded, PullHead, frame, load, read_head
+from webapp.pulls.pages.head import Loaded, PullHead, frame, load, load_all_of, read_head
 from webapp.pulls.pages.references import link_references, texts_of
 from webapp.pulls.pages.three_ways import ThreeWaysView, read_three_ways_view
 from webapp.pulls.queries import named
@@ -372,16 +372,17 @@ def read_data_rows(
     principal: Principal, repository: str, number: int, *, parameters: Mapping[str, Any]
 ) -> RowsInPlace | None:
     """Return what takes the place of the rows that the Data tab shows; None where it shows no rows."""
-    loaded = load(principal, repository, number)
-    row, pull = _choose(loaded, str(parameters.get("dataset", ""))), loaded.pull
-    shown = _find_shown(loaded, row, parameters) if row else None
+    pull = queries.get_pull(principal, repository, number)
+    path = str(parameters.get("dataset", ""))
+    row = queries.get_dataset_row(principal, pull, path) if path else _choose(load_all_of(principal, pull), path)
+    shown = _find_shown(row, parameters) if row else None
     if row is None or shown is None or shown.folder is None or _choose_view(parameters) != "rows":
         return None
     rows = read_rows(
         shown.folder,
         named.see_shown(principal, row, shown),
         parameters=parameters,
-        place=_place_rows(loaded, row, shown),
+        place=_place_rows(row, shown),
     )
     talk = _place_talk(row, rows, principal)
     return RowsInPlace(
@@ -417,7 +418,7 @@ def read_schema(principal: Principal, repository: str, number: int, *, compared:
 
 
 def _view_schemas(loaded: Loaded, compared: str, principal: Principal) -> list[SchemaDiffPart]:
-    comparisons = {row.path: named.find_shown(row, compared or _find_first(loaded, row)) for row in loaded.rows}
+    comparisons = {row.path: named.find_shown(row, compared or _find_first(row)) for row in loaded.rows}
     diffs = {
         path: diff_artifact(shown.comparison.schema) if shown.comparison and shown.comparison.schema else None
         for path, shown in comparisons.items()
@@ -483,12 +484,12 @@ def _name_comparison(loaded: Loaded, name: str) -> str:
     return name_comparison(name, target=pull.target, is_open=pull.state == PullState.OPEN, reverted=reverted)
 
 
-def _find_first(loaded: Loaded, row: PullDataset) -> str:
-    return named.find_first(row, is_open=loaded.pull.state == PullState.OPEN)
+def _find_first(row: PullDataset) -> str:
+    return named.find_first(row, is_open=row.pull.state == PullState.OPEN)
 
 
 def _data_url(loaded: Loaded, row: PullDataset, name: str = "") -> str:
-    query = {"dataset": row.path, **({"compared": name} if name and name != _find_first(loaded, row) else {})}
+    query = {"dataset": row.path, **({"compared": name} if name and name != _find_first(row) else {})}
     return f"{loaded.url}/data?{urlencode(query, safe='/')}"
 
 
@@ -560,7 +561,7 @@ def _item(loaded: Loaded, row: PullDataset, *, is_current: bool, is_viewed: bool
         is_current,
         schema,
         is_viewed,
-        _find_first(loaded, row) == states.SINCE_REVIEW and named.find_shown(row, states.SINCE_REVIEW).is_ready,
+        _find_first(row) == states.SINCE_REVIEW and named.find_shown(row, states.SINCE_REVIEW).is_ready,
         lands_note,
         _sum_verdicts(loaded, row),
     )
@@ -580,12 +581,12 @@ def _view_dataset(
     loaded: Loaded, row: PullDataset, parameters: Mapping[str, Any], principal: Principal, viewing: Viewing
 ) -> PullDatasetPart:
     pull = loaded.pull
-    shown = _find_shown(loaded, row, parameters)
+    shown = _find_shown(row, parameters)
     comparison, folder = shown.comparison, shown.folder
     sight = named.see_shown(principal, row, shown)
     show = _choose_view(parameters)
     state = comparison.state if comparison else NOT_COMPARED
-    place = _place_rows(loaded, row, shown)
+    place = _place_rows(row, shown)
     url = _data_url(loaded, row, shown.name)
     before_branch, after_branch = _name_branches(pull, shown.name)
     rows = read_rows(folder, sight, parameters=parameters, place=place) if folder and show == "rows" else None
@@ -656,8 +657,8 @@ def _view_dataset(
     )
 
 
-def _find_shown(loaded: Loaded, row: PullDataset, parameters: Mapping[str, Any]) -> named.Shown:
-    return named.find_shown(row, str(parameters.get("compared", "")) or _find_first(loaded, row))
+def _find_shown(row: PullDataset, parameters: Mapping[str, Any]) -> named.Shown:
+    return named.find_shown(row, str(parameters.get("compared", "")) or _find_first(row))
 
 
 def _choose_view(parameters: Mapping[str, Any]) -> str:
@@ -740,12 +741,12 @@ def _read_verdicts(loaded: Loaded, row: PullDataset, principal: Principal) -> Ve
     )
 
 
-def _place_rows(loaded: Loaded, row: PullDataset, shown: named.Shown) -> DiffPlace:
+def _place_rows(row: PullDataset, shown: named.Shown) -> DiffPlace:
     """Return where the rows of a comparison are shown; the one that is shown first needs no name there."""
-    pull = loaded.pull
-    query = {"compared": shown.name} if shown.name != _find_first(loaded, row) else {}
+    pull = row.pull
+    query = {"compared": shown.name} if shown.name != _find_first(row) else {}
     return DiffPlace(
-        url=f"{loaded.url}/data",
+        url=reverse("pull-data", args=[pull.repository.name, pull.number]),
         keeps={"dataset": row.path, **query},
         csv_url=_export_url("api-pull-rows-csv", row, shown),
         parquet_url=_export_url("api-pull-rows-parquet", row, shown),
@@ -791,7 +792,7 @@ def _list_drift(loaded: Loaded, shown: named.Shown) -> list[str]:
 
 
 def _schema_url(loaded: Loaded, row: PullDataset, shown: named.Shown) -> str:
-    query = f"?compared={shown.name}" if shown.name != _find_first(loaded, row) else ""
+    query = f"?compared={shown.name}" if shown.name != _find_first(row) else ""
     return f"{loaded.url}/schema{query}#{row.path}"
 
 

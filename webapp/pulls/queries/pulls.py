@@ -606,7 +606,8 @@ def get_dataset_row(principal: Principal, pull: PullRequest, path: str) -> PullD
         NotFound: it has no such dataset, or none that one may see.
 
     """
-    row = list_dataset_rows(principal, pull).filter(path=path).first()
+    hidden = permissions.list_hidden(principal, [path])
+    row = None if hidden else _with_comparisons(principal, pull.datasets.filter(path=path)).first()
     if row is None:
         raise NotFound(f"Pull request #{pull.number} of {pull.repository.name} has no dataset {path}.")
     return row
@@ -624,8 +625,13 @@ def list_dataset_rows(principal: Principal, pull: PullRequest) -> QuerySet[PullD
     Its code may read what lies in folders of others, and what was loaded there on a branch of the same name is compared.
     """
     hidden = permissions.list_hidden(principal, [row.path for row in list_all_datasets(pull)])
+    return _with_comparisons(principal, pull.datasets.exclude(path__in=hidden))
+
+
+def _with_comparisons(principal: Principal, rows: QuerySet[PullDataset]) -> QuerySet[PullDataset]:
     named = NamedComparison.objects.select_related("comparison", "before", "after").filter(
         Q(reviewer=None) | Q(reviewer=principal.user_id)
     )
-    rows = pull.datasets.exclude(path__in=hidden).select_related("comparison", "dataset", "before", "after")
-    return rows.prefetch_related(Prefetch("comparisons", named))
+    return rows.select_related("comparison", "dataset", "before", "after").prefetch_related(
+        Prefetch("comparisons", named)
+    )
