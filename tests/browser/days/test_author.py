@@ -163,6 +163,7 @@ def test_an_author_goes_from_a_line_of_code_to_a_pull_request(
 
     # Her own review does not count; she asks Mira for one.
     tabs.get_by_role("link", name="Conversation").click()
+    expect(page.locator("#tab-conversation")).to_have_attribute("aria-current", "page")
     page.locator("details.picker > summary", has_text="Review").click()
     expect(page.get_by_role("radio", name=re.compile("Approve"))).to_be_disabled()
     expect(page.get_by_text("Nobody approves their own pull request.")).to_be_visible()
