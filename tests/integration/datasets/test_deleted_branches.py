@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import pyarrow as pa
 import pytest
+from django.apps import apps
+from django.db import connection
 
 from tests.factories import datasets as make
 from tests.factories.catalog import set_ref
@@ -92,10 +95,10 @@ def test_a_restored_branch_is_what_it_was(written: Dataset, user: User) -> None:
     assert len(rows_on(written, user, "dev")) == len(rows) + 2
 
 
-@pytest.mark.parametrize("hours", [72, 0])
+@pytest.mark.parametrize(("hours", "is_older"), [(72, False), (0, False), (0, True)])
 @pytest.mark.parametrize("stands_on", [0, 1])
 def test_branches_of_one_name_keep_their_histories_apart(
-    dataset: Dataset, user: User, settings: Any, hours: int, stands_on: int
+    dataset: Dataset, user: User, settings: Any, hours: int, is_older: bool, stands_on: int
 ) -> None:
     settings.TRIBUTARY_DELETED_BRANCH_HOURS = hours
     snapshots = []
@@ -106,6 +109,9 @@ def test_branches_of_one_name_keep_their_histories_apart(
         table.append(ROWS)
         snapshots.append(table.current_snapshot().snapshot_id)
         services.delete_branch(dataset=dataset, name="dev", by=make.who(user))
+    if is_older:
+        dataset.transactions.update(deleted_line="")
+        import_module("webapp.datasets.migrations.0009_deleted_line").tell_lines_apart(apps, connection.schema_editor())
     assert make.a_client(user).on("dev").commit(dataset.table, set_ref("main", snapshots[stands_on])).status == 200
     shown = queries.get_branch(dataset, "dev").transaction
     assert shown is not None

@@ -12,8 +12,8 @@ def tell_lines_apart(apps: Apps, schema_editor: BaseDatabaseSchemaEditor) -> Non
     deleted = transactions.filter(dataset_branch=None).order_by("dataset_id", "branch_name", "number", "started_at")
     for row in deleted.only("dataset_id", "branch_name", "deleted_branch_id", "parent_id"):
         branch = (row.dataset_id, row.branch_name, row.deleted_branch_id)
-        parents, line = lines.get(row.parent_id or "", ((), ""))
-        lines[row.pk] = branch, line if parents == branch else row.pk
+        branch_before, line = lines.get(row.parent_id or "", ((), ""))
+        lines[row.pk] = branch, line if branch_before == branch else row.pk
     for pk, (_, line) in lines.items():
         transactions.filter(pk=pk).update(deleted_line=line)
 

@@ -700,7 +700,7 @@ def read_moved(
 ) -> MovedRows | None:
     """Return what is to be compared instead of the two transactions that a page shows; None where it shows the newest."""
     pull = queries.get_pull(principal, repository, number)
-    row = queries.list_dataset_rows(principal, pull).filter(path=parameters.get("dataset", "")).first()
+    row = queries.find_dataset_row(principal, pull, str(parameters.get("dataset", "")))
     if row is None or pull.state != PullState.OPEN:
         return None
     shown = named.find_shown(row, str(parameters.get("compared", "")))

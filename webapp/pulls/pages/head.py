@@ -26,6 +26,8 @@ from webapp.repositories.pages.frame import ref_url
 from webapp.repositories.permissions import can_move_branch
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from webapp.core.principals import Principal
     from webapp.pulls.models import PullDataset, PullRequest
 
@@ -165,9 +167,9 @@ class Loaded:
         return queries.find_latest_build(self.pull)
 
     @cached_property
-    def all_rows(self) -> list[PullDataset]:
+    def all_rows(self) -> Sequence[PullDataset]:
         """All of its datasets, for what is said of how many: merging does not ask who may see them."""
-        return list(queries.list_all_datasets(self.pull))
+        return queries.list_all_datasets(self.pull)
 
     @property
     def url(self) -> str:

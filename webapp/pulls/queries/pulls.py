@@ -595,8 +595,15 @@ def describe_outcome(merge: Merge) -> dict[str, dict[str, Any]]:
 
 def find_pull_comparison(principal: Principal, pull: PullRequest, *, path: str, name: str) -> Comparison | None:
     """Return the comparison of this name of a dataset that somebody may see."""
-    row = list_dataset_rows(principal, pull).filter(path=path).first()
+    row = find_dataset_row(principal, pull, path)
     return find_shown(row, name).comparison if row else None
+
+
+def find_dataset_row(principal: Principal, pull: PullRequest, path: str) -> PullDataset | None:
+    """Return a dataset of a pull request that somebody may see, with all its comparisons."""
+    if permissions.list_hidden(principal, [path]):
+        return None
+    return _with_comparisons(principal, pull.datasets.filter(path=path)).first()
 
 
 def get_dataset_row(principal: Principal, pull: PullRequest, path: str) -> PullDataset:
@@ -606,8 +613,7 @@ def get_dataset_row(principal: Principal, pull: PullRequest, path: str) -> PullD
         NotFound: it has no such dataset, or none that one may see.
 
     """
-    hidden = permissions.list_hidden(principal, [path])
-    row = None if hidden else _with_comparisons(principal, pull.datasets.filter(path=path)).first()
+    row = find_dataset_row(principal, pull, path)
     if row is None:
         raise NotFound(f"Pull request #{pull.number} of {pull.repository.name} has no dataset {path}.")
     return row

@@ -113,19 +113,22 @@ def _read_levels(repository: Repository, shas: frozenset[str]) -> Mapping[str, i
 
 
 def _read_below(repository: Repository, level: int) -> Iterator[Ancestor]:
-    size, later = FIRST_ROWS, Q(level__lte=level)
+    page, size = _read_newest(repository, level), FIRST_ROWS
     while True:
-        page = _read_page(repository, later, size)
         for _, sha, parents, time in page:
             yield Ancestor(sha, parents, time)
         if len(page) < size:
             return
         level, sha = page[-1][:2]
-        later = Q(level__lt=level) | Q(level=level, sha__lt=sha)
         size = min(2 * size, MOST_ROWS)
+        page = _read_page(repository, Q(level__lt=level) | Q(level=level, sha__lt=sha), size)
 
 
 @asked_once
+def _read_newest(repository: Repository, level: int) -> Sequence[tuple[int, str, Any, datetime]]:
+    return _read_page(repository, Q(level__lte=level), FIRST_ROWS)
+
+
 def _read_page(repository: Repository, where: Q, size: int) -> Sequence[tuple[int, str, Any, datetime]]:
     rows = repository.commits.filter(where).order_by("-level", "-sha")
     return list(rows.values_list("level", "sha", "parents", "committed_at")[:size])
