@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import requests
@@ -61,13 +62,17 @@ class Errand:
     """Whose account is linked; None: they sign in."""
 
 
+@cache
+def _read_authorities() -> ssl.SSLContext:
+    """Return the machine's authorities, read once in a process: a sign-in has five sessions, and each would read them twice."""
+    return ssl.create_default_context()
+
+
 class _Limits(HTTPAdapter):
     """Answers that are small, whole in time, and lead nowhere else."""
 
     def init_poolmanager(self, *args: Any, **options: Any) -> None:
-        super().init_poolmanager(
-            *args, **options, ssl_context=ssl.create_default_context()
-        )  # the machine's authorities
+        super().init_poolmanager(*args, **options, ssl_context=_read_authorities())
 
     def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:  # type: ignore[override]
         """Read the answer up to the limits.
