@@ -22,6 +22,8 @@ from webapp.runtime.spark_classes import MOST_SECONDS, archive_path, make_archiv
 from webapp.runtime.spark_server import SparkServer
 
 PATIENCE = 19
+TRAINED_WITH = "-XX:TieredStopAtLevel=1"
+"""Compiles little, since it ends before more would pay; an archive holds classes, which no compiler changes."""
 PREFIX = "train-"
 """Short, since a socket lies below."""
 
@@ -51,6 +53,7 @@ class Command(BaseCommand):
                 token=secrets.token_urlsafe(24),
                 secrets=Path(folder),
                 with_s3=with_s3,
+                java_options=TRAINED_WITH,
             )
             try:
                 make_archive(target, server)
