@@ -1,6 +1,6 @@
 """Apache Iceberg's own REST Compatibility Kit, its catalog and view suites, against a server of this code.
 
-The jars come from Maven, once, checked against their digests; Spark's own jars are the rest of the class path.
+Each run has unmodified clients ask the same of the catalog; the jars come from Maven, once, checked against their digests; Spark's own jars are the rest of the class path.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.factories.jars import NoJars, get_jars, read_pairs
 from tests.factories.spark import QUICK_JAVA
 from webapp.runtime.java import find_java
 
-pytestmark = [pytest.mark.contract, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.contract, pytest.mark.soak, pytest.mark.timeout(900)]
 KIT = Path(__file__).with_name("kit")
 JARS = ROOT / ".venv" / "jars" / "kit"
 SUITES = ("RESTCompatibilityKitCatalogTests", "RESTCompatibilityKitViewCatalogTests")

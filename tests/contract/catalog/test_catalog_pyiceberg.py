@@ -313,7 +313,8 @@ def _write(uri: str, token: str, branch: str | None, table: tuple[str, str], wor
         done += 1
 
 
-@pytest.mark.parametrize("branches", [["a", "a", "b", None], pytest.param([None] * 4, marks=pytest.mark.soak)])
+@pytest.mark.soak  # each run has writers of every kind lose nothing: `test_catalog_writers.py`
+@pytest.mark.parametrize("branches", [["a", "a", "b", None], [None] * 4])
 @pytest.mark.timeout(240)
 def test_four_processes_lose_nothing(server: Server, on: On, namespace: str, branches: list[str | None]) -> None:
     """Every acknowledged commit is there once, and the history of each branch is a chain."""

@@ -71,6 +71,7 @@ def upgrade(tmp_path: Path) -> Iterator[Upgrade]:
         yield found
 
 
+@pytest.mark.soak  # each run asks the last release's statements of today's tables: `test_old_statements.py`
 def test_both_releases_serve_one_home(upgrade: Upgrade) -> None:
     sha = leave_work(upgrade.old)
     upgrade.migrate()

@@ -11,7 +11,6 @@ import pytest
 
 from tests.contract.catalog.conftest import Server
 from tests.factories.spark import QUICK, new_session, rest_catalog
-from tests.factories.tiers import thin
 from tests.property import changelog_laws as laws
 from tests.spark.engine.agreement import agree, check_merged
 from tests.spark.engine.conftest import BothExecutors, Read, Shared
@@ -69,7 +68,8 @@ def check_net(seen: laws.History, read: Read) -> None:
     assert laws.events(seen, log) == laws.net_of(bags, 0, last)
 
 
-@pytest.mark.parametrize("style", thin(SCRIPTS, every_run=["version 3, merge-on-read"]))
+@pytest.mark.soak  # each run asks the same laws of what several programs wrote, Spark among them: `test_write_styles.py`
+@pytest.mark.parametrize("style", SCRIPTS)
 def test_the_laws_hold_of_what_spark_wrote(style: str, write: Any, read_by_spark: Read) -> None:
     views = write(style, 3, SCRIPTS[style]).seen()
     for seen in views:
