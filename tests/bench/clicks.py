@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from tests.factories.installation import Installation
 
 GOAL_MS = 100
+REST_MS = 500
+"""So long a page has been there before somebody clicks: sooner nobody has read a word of it, and it is still settling."""
 DAILY = "/r/nyc/pulls/1/data?dataset=/nyc/delays/daily"
 IN_PLACE = """
 selector => new Promise(done => {
@@ -88,6 +90,7 @@ def measure(installation: Installation, repeat: int) -> dict[str, list[float]]:
 def click(page: Page, act: Act) -> float:
     """Milliseconds from a click to what is seen of it."""
     page.goto(act.page)
+    page.wait_for_timeout(REST_MS)
     return float(page.evaluate(IN_PLACE, act.selector))
 
 
