@@ -37,6 +37,9 @@ _FOLDERS = Prepared(
     str,
 )
 
+_ROLES_OF = Prepared(
+    lambda user_id: RepositoryRole.objects.filter(user_id=user_id).values_list("repository", "role"), int
+)
 _SENSITIVE = Prepared(
     lambda path: SensitiveColumns.objects.filter(path=path).values_list(
         "repository", "branch", "is_default", "columns", "groups"
@@ -67,8 +70,7 @@ def role_on_repository(principal: Principal, repository: str) -> Role | None:
 @asked_once
 def _list_roles(user_id: int) -> Mapping[str, Role]:
     """Return the role of a person on every repository where they have one, by its name."""
-    roles = RepositoryRole.objects.filter(user_id=user_id).values_list("repository", "role")
-    return {repository: Role(role) for repository, role in roles}
+    return {repository: Role(role) for repository, role in _ROLES_OF.all(user_id)}
 
 
 def roles_on_repositories(principal: Principal, repositories: Collection[str]) -> dict[str, Role]:

@@ -322,7 +322,12 @@ def describe_transactions(ids: Iterable[str]) -> dict[str, Committed]:
 
 def list_read(ids: Collection[str]) -> dict[str, Mapping[str, str]]:
     """Return for each transaction those that its job read, by the path of the input."""
-    return {pk: origin.inputs for pk, origin in describe_transactions(ids).items()}
+    jobs = dict(Transaction.objects.filter(pk__in=ids).order_by().values_list("pk", "job_id"))
+    inputs = JobInput.objects.filter(job__in=set(jobs.values()) - {""}, transaction_id__isnull=False)
+    read: dict[str, dict[str, str]] = {}
+    for job, path, transaction in inputs.exclude(job__kind=UPLOAD).values_list("job_id", "path", "transaction_id"):
+        read.setdefault(job, {})[path] = transaction
+    return {pk: read.get(job, {}) for pk, job in jobs.items()}
 
 
 def _describe(transaction: Transaction, job: Job | None, read: Mapping[str, Mapping[str, str]]) -> Committed:

@@ -14,6 +14,7 @@ from webapp.comparisons.rules.dataset_rules import ComparisonRules
 from webapp.comparisons.rules.states import ComparisonState
 from webapp.core.errors import AppError
 from webapp.core.names import MASTER
+from webapp.core.once import asked_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -183,4 +184,10 @@ def list_row_urls(
 
 def blame_url(dataset_id: int, *, branch: str, key: Mapping[str, Any]) -> str:
     """Return the address of the page that says who changed a row."""
-    return f"{reverse('dataset-blame', args=[dataset_id])}?{urlencode([('branch', branch), *write_key(key)], safe='/')}"
+    return f"{_begin_url(dataset_id, branch)}&{urlencode(write_key(key), safe='/')}"
+
+
+@asked_once
+def _begin_url(dataset_id: int, branch: str) -> str:
+    """Return what the addresses of all rows begin with."""
+    return f"{reverse('dataset-blame', args=[dataset_id])}?{urlencode({'branch': branch}, safe='/')}"

@@ -25,7 +25,9 @@ from webapp.comparisons.rules.dataset_rules import (
     read_dataset_rules,
 )
 from webapp.core.errors import AppError, Conflict, NotFound
+from webapp.core.numbers import LARGEST
 from webapp.core.once import asked_once
+from webapp.core.prepared import Prepared
 from webapp.pulls.models import Merge, NamedComparison, PullDataset, PullRequest, QueuedMerge, Review, SpecRecord
 from webapp.pulls.queries.approvers import list_ineligible
 from webapp.pulls.queries.checked import list_query_checks, read_fact
@@ -52,6 +54,25 @@ if TYPE_CHECKING:
 
 NAMED_COMMITS = 20
 """Of a push, or of those with which it was opened, that are named."""
+_PULLS = Prepared(
+    lambda repository, number: PullRequest.objects.filter(repository_id=repository, number=number).select_related(
+        "author"
+    ),
+    int,
+    int,
+)
+_DATASETS = Prepared(lambda pull: PullDataset.objects.filter(pull_id=pull), int)
+_REVIEWS = Prepared(lambda pull: Review.objects.filter(pull_id=pull).select_related("reviewer"), int)
+_SPECS = Prepared(lambda repository, sha: SpecRecord.objects.filter(repository_id=repository, sha=sha), int, str)
+_LATEST_BUILD = Prepared(
+    lambda repository, branch: (
+        Build.objects.filter(repository_id=repository, branch=branch, kind="run")
+        .exclude(trigger="review")
+        .order_by("-id")[:1]
+    ),
+    int,
+    str,
+)
 
 
 @dataclass(frozen=True)
@@ -91,11 +112,10 @@ def get_pull(principal: Principal, repository_name: str, number: int) -> PullReq
 
     """
     repository = repositories.get_repository(principal, repository_name)
-    pull = (
-        PullRequest.objects.filter(repository=repository, number=number).select_related("repository", "author").first()
-    )
+    pull = _PULLS.first(repository.pk, number) if number <= LARGEST else None
     if pull is None:
         raise NotFound(f"{repository_name} has no pull request #{number}.")
+    pull.repository = repository
     return pull
 
 
@@ -191,7 +211,7 @@ def read_specs(*, pull: PullRequest) -> PullSpecs:
 
 def _specs_of(pull: PullRequest, sha: str, branch: str) -> Mapping[str, Any]:
     """Return the JobSpecs that a build would use: the record of that commit, else what the branch has published last."""
-    record = SpecRecord.objects.filter(repository=pull.repository, sha=sha).first()
+    record = _SPECS.first(pull.repository_id, sha)
     return record.specs if record else builds.describe_published(repository=pull.repository, branch=branch)
 
 
@@ -267,12 +287,7 @@ def describe_seen(*, pull: PullRequest) -> approvals.Seen:
 @asked_once
 def find_latest_build(pull: PullRequest) -> Build | None:
     """Find the newest build of the source branch that was no upload."""
-    return (
-        Build.objects.filter(repository=pull.repository, branch=pull.source, kind="run")
-        .exclude(trigger="review")
-        .order_by("-id")
-        .first()
-    )
+    return _LATEST_BUILD.first(pull.repository_id, pull.source)
 
 
 def list_builds(pull: PullRequest) -> QuerySet[Build]:
@@ -356,7 +371,10 @@ def _list_void(reviews: Iterable[Review], *, now: approvals.Seen) -> set[int]:
 @asked_once
 def list_reviews(pull: PullRequest) -> Sequence[Review]:
     """List the verdicts on a pull request, with who gave them."""
-    return list(pull.reviews.select_related("reviewer"))
+    reviews = _REVIEWS.all(pull.pk)
+    for review in reviews:
+        review.pull = pull
+    return reviews
 
 
 def list_objections(pull: PullRequest) -> dict[str, approvals.Objection]:
@@ -622,7 +640,10 @@ def get_dataset_row(principal: Principal, pull: PullRequest, path: str) -> PullD
 @asked_once
 def list_all_datasets(pull: PullRequest) -> Sequence[PullDataset]:
     """List the datasets of a pull request, whoever may see them: for rules and counts."""
-    return list(pull.datasets.all())
+    rows = _DATASETS.all(pull.pk)
+    for row in rows:
+        row.pull = pull
+    return rows
 
 
 def list_dataset_rows(principal: Principal, pull: PullRequest) -> QuerySet[PullDataset]:

@@ -12,6 +12,7 @@ from webapp.accounts.permissions import can_repository
 from webapp.accounts.rules.sight import EVERYTHING
 from webapp.comparisons.diffs.pictures import TakenPicture, list_still_true
 from webapp.core.errors import AppError
+from webapp.core.prepared import Prepared
 from webapp.datasets import queries as datasets
 from webapp.datasets.permissions import see_keys
 from webapp.pulls.models import PendingComment, Viewed
@@ -42,6 +43,9 @@ MAX_LINES = 100
 """That one comment is about."""
 LineKey = tuple[str, int | None]
 """Side and number."""
+_VIEWED = Prepared(
+    lambda pull, user: Viewed.objects.filter(pull_id=pull, user_id=user).values_list("place", "content"), int, int
+)
 
 
 @dataclass(frozen=True)
@@ -298,7 +302,7 @@ def write_key(key: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
 
 def read_viewed(pull: PullRequest, contents: Mapping[str, str], principal: Principal) -> dict[str, Viewing]:
     """Return for each place whether the reader has viewed what is there now."""
-    marks = dict(Viewed.objects.filter(pull=pull, user_id=principal.user_id).values_list("place", "content"))
+    marks = dict(_VIEWED.all(pull.pk, principal.user_id))
     return {place: Viewing(place, content, marks.get(place) == content) for place, content in contents.items()}
 
 

@@ -9,6 +9,7 @@ from django.db.models import prefetch_related_objects
 
 from webapp.core.errors import NotFound
 from webapp.core.names import check_spelling
+from webapp.core.prepared import Prepared
 from webapp.repositories import permissions
 from webapp.repositories.errors import git_refusals
 from webapp.repositories.models import Protection, Publication, Repository
@@ -20,6 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from webapp.git.values import CommitInfo
+
+_PUBLICATIONS = Prepared(
+    lambda repository, branch, sha: Publication.objects.filter(repository_id=repository, branch=branch, sha=sha),
+    int,
+    str,
+    str,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +118,10 @@ def get_branch(repository: Repository, name: str) -> BranchInfo:
 
 def get_publication(repository: Repository, branch: str, sha: str) -> Publication | None:
     """Return what came of publishing a commit on a branch, or None where nobody tried."""
-    return repository.publications.filter(branch=branch, sha=sha).first()
+    publication = _PUBLICATIONS.first(repository.pk, branch, sha)
+    if publication is not None:
+        publication.repository = repository
+    return publication
 
 
 def publications_of_commits(repository: Repository, shas: Iterable[str], *, branch: str = "") -> dict[str, Publication]:

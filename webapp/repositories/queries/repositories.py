@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from webapp.accounts import permissions as accounts
 from webapp.accounts.models import RepositoryRole
 from webapp.core.errors import NotFound, PermissionDenied
+from webapp.core.prepared import Prepared
 from webapp.repositories import permissions
 from webapp.repositories.models import Repository
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from webapp.core.principals import Principal
 
 
+_BY_NAME = Prepared(lambda name: Repository.objects.filter(name=name), str)
+
+
 def find_repository(name: str) -> Repository | None:
     """Return a repository by its name in any case, without asking who wants it; for other services."""
     return Repository.objects.filter(name__iexact=name).first()
@@ -23,7 +27,7 @@ def find_repository(name: str) -> Repository | None:
 
 def repository_by_name(name: str) -> Repository:
     """Return a repository by its exact name, without asking who wants it; for other services."""
-    repository = Repository.objects.filter(name=name).first()
+    repository = _BY_NAME.first(name)
     if repository is None:
         message = f"There is no repository {name}."
         raise NotFound(message, code="unknown_repository")
