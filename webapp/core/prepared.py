@@ -14,7 +14,10 @@ from django.db.models import QuerySet
 from django.db.models.query import ModelIterable, get_related_populators
 
 Row = TypeVar("Row")
-_STAND_INS: dict[type, Callable[[int], Any]] = {int: lambda n: 2_000_000_000 + n, str: lambda n: f"\x02argument {n}\x03"}
+_STAND_INS: dict[type, Callable[[int], Any]] = {
+    int: lambda n: 2_000_000_000 + n,
+    str: lambda n: f"\x02argument {n}\x03",
+}
 """What no query set has for a value of its own; numbers that every column of whole numbers can hold, or Django asks nothing."""
 
 
