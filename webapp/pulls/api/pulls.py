@@ -239,8 +239,8 @@ class PullTimeline(PullEndpoint):
             return {**_find_ineligible(pull), **visible, **self.find_places(comments)}
 
         visible = self.find_visible(pull)
-        entries = timeline.list_entries(pull, visible=visible["visible"])
-        return Response(paginate(request._request, entries, serializers.TimelineEntrySerializer, look_up=look_up))
+        happened = timeline.Timeline(pull, visible=visible["visible"])
+        return Response(paginate(request._request, happened, serializers.TimelineEntrySerializer, look_up=look_up))
 
 
 class PullDatasetEndpoint(PullEndpoint):

@@ -183,7 +183,7 @@ def read_timeline(principal: Principal, loaded: Loaded, reader: RemarkReader) ->
     outlines += [
         Outline(f"event-{event.pk}", event.at, event)
         for event in events
-        if is_event_visible(event, paths)
+        if is_event_visible(event.kind, event.data, paths)
         # That its own merge moved the target is no news.
         and event.kind != "opened"
         and not (event.kind == "target_moved" and event.data.get("after") in own_merge)
