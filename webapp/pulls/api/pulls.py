@@ -239,7 +239,7 @@ class PullTimeline(PullEndpoint):
             return {**_find_ineligible(pull), **visible, **self.find_places(comments)}
 
         visible = self.find_visible(pull)
-        happened = timeline.Timeline(pull, visible=visible["visible"])
+        happened = timeline.TimelineList(pull, visible=visible["visible"])
         return Response(paginate(request._request, happened, serializers.TimelineEntrySerializer, look_up=look_up))
 
 

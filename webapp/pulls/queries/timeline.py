@@ -31,7 +31,7 @@ class TimelineEntry:
     """The event, review or comment itself."""
 
 
-class Timeline(Sequence[TimelineEntry]):
+class TimelineList(Sequence[TimelineEntry]):
     """What happened, oldest first; of single datasets only of those with certain paths. A page of it loads what it shows."""
 
     def __init__(self, pull: PullRequest, *, visible: Collection[str]) -> None:
