@@ -36,6 +36,7 @@ from webapp.pulls import serializers, services
 from webapp.pulls.queries import checked, named, queue, threads, timeline
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.conflicts import read_conflicts
+from webapp.pulls.queries.files import FileList
 from webapp.pulls.queries.lineage import read_lineage
 from webapp.pulls.queries.lists import PullFilter, list_pulls, list_sorted_by
 from webapp.pulls.queries.loads import list_loaded
@@ -158,8 +159,7 @@ class PullFiles(PullEndpoint):
     @extend_schema(operation_id="listPullFiles", responses=FileDiffSerializer(many=True))
     def get(self, request: Request, repo: str, number: int) -> Response:
         """List the changed files with their hunks."""
-        files = queries.list_file_changes(self.find(repo, number))
-        return Response(paginate(request._request, files, FileDiffSerializer))
+        return Response(paginate(request._request, FileList(self.find(repo, number)), FileDiffSerializer))
 
 
 class PullDatasets(PullEndpoint):

@@ -14,6 +14,7 @@ Modules:
     loads: what was loaded on the source, and whether merging loads it on the target.
     sides: what a dataset's head side is compared with.
     starts: what that head side stands on.
+    files: the files that it changes, with their lines.
     named: the named comparisons of a dataset.
     three_ways: rows that both sides have changed.
     threads: threads of comments, as rows.

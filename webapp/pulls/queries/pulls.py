@@ -424,13 +424,8 @@ def _members_of(group: str) -> frozenset[str]:
     return frozenset(Group.objects.filter(name=group).values_list("user__username", flat=True))
 
 
-def list_file_changes(pull: PullRequest) -> list[Any]:
-    """List the files that the pull request changes, without colours; after a merge, those that it changed."""
-    return repositories.compare(pull.repository, find_base(pull), pull.head_sha, coloured=False)
-
-
 def list_changes(pull: PullRequest, *, ignore_whitespace: bool = False) -> CodeDiff:
-    """List which files these are, without their lines."""
+    """List which files the pull request changes, without their lines; after a merge, which it changed."""
     return repositories.list_changes(
         pull.repository, find_base(pull), pull.head_sha, ignore_whitespace=ignore_whitespace
     )
