@@ -49,6 +49,7 @@ from webapp.builds.queries.queue import read_reasons
 from webapp.builds.queries.readers import CodeReader, find_readers_on, list_made_by, list_readers, read_columns
 from webapp.builds.queries.sources import ColumnSource, MadeColumn, read_made_columns
 from webapp.builds.queries.specs import Lineage, list_jobspecs, read_lineage
+from webapp.builds.queries.totals import count_jobs
 
 __all__ = [
     "BranchUploads",
@@ -59,6 +60,7 @@ __all__ = [
     "Lineage",
     "MadeColumn",
     "Upload",
+    "count_jobs",
     "default_chain",
     "describe_published",
     "describe_transactions",

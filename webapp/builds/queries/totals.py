@@ -51,3 +51,9 @@ def read_totals(build: Build) -> JobTotals:
         fallback_inputs=inputs["fallback"],
         all_inputs=inputs["number"],
     )
+
+
+def count_jobs(build: Build) -> tuple[int, int]:
+    """Return how many jobs a build has, and how many of them are done."""
+    counted = build.jobs.order_by().aggregate(all=Count("pk"), done=Count("pk", filter=Q(state=JobState.COMPLETED)))
+    return counted["all"], counted["done"]

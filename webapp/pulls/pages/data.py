@@ -26,7 +26,7 @@ from webapp.pulls.pages.three_ways import ThreeWaysView, read_three_ways_view
 from webapp.pulls.queries import named
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.looked import find_last_review
-from webapp.pulls.queries.pending import list_pending
+from webapp.pulls.queries.pending import read_pending
 from webapp.pulls.queries.remarks import (
     ColumnTalk,
     RowTalk,
@@ -387,7 +387,7 @@ def read_data_rows(
     talk = _place_talk(row, rows, principal)
     return RowsInPlace(
         head=CommentedPull(
-            repository, number, pull.source, pull.state == PullState.OPEN, list_pending(principal, pull).count()
+            repository, number, pull.source, pull.state == PullState.OPEN, len(read_pending(principal, pull))
         ),
         view=DiffRowsPart(row.path, shown.name, rows, talk),
         references=link_references(principal, pull.repository, texts_of(talk.threads), pull),

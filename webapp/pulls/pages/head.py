@@ -17,7 +17,7 @@ from webapp.core.words import counted
 from webapp.pulls.pages import counts
 from webapp.pulls.pages.lines import word_build
 from webapp.pulls.queries import pulls as queries
-from webapp.pulls.queries.pending import list_pending
+from webapp.pulls.queries.pending import read_pending
 from webapp.pulls.queries.reverts import find_revert
 from webapp.pulls.queries.unseen import UnseenData, count_unseen
 from webapp.pulls.rules import approvals, states
@@ -245,7 +245,7 @@ def read_head(principal: Principal, loaded: Loaded) -> PullHead:
         may_write=may_write,
         may_update=can_move_branch(principal, pull.repository, pull.source),
         may_maintain=may_maintain,
-        pending=list_pending(principal, pull).count(),
+        pending=len(read_pending(principal, pull)),
         may_approve=not approve_note,
         approve_note=approve_note,
         edit_url=reverse("pull-edit", args=[name, pull.number]),
@@ -356,14 +356,11 @@ def _judge_build(loaded: Loaded) -> VerdictItem:
         return VerdictItem("wait", "circle", "Not built", "no build of the branch yet", f"{loaded.url}/builds")
     kind = build.state.tone
     icon = {"ok": "check-circle-fill", "bad": "x-circle-fill", "abort": "stop", "run": "sync"}.get(kind, "clock")
-    jobs = list(build.jobs.values_list("state", "skipped"))
-    done = sum(state == "COMPLETED" for state, _ in jobs)
+    jobs, done = builds.count_jobs(build)
     modified = [row for row in loaded.rows if row.change in (states.MODIFIED, states.ADDED)]
     current = "current" if all(row.current for row in modified) else "not of the newest code"
     kind = {"abort": "bad", "wait": "wait"}.get(kind, kind)
-    note = (
-        f"{done} of {len(jobs)} jobs, {current}" if jobs else builds.read_reasons(builds=[build])[build.pk] or current
-    )
+    note = f"{done} of {jobs} jobs, {current}" if jobs else builds.read_reasons(builds=[build])[build.pk] or current
     return VerdictItem(
         kind, icon, f"Build {build.pk} {word_build(build.state)}", note, reverse("build", args=[build.pk])
     )

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from webapp.core.errors import NotFound
+from webapp.core.once import asked_once
 from webapp.pulls.models import PendingComment
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from django.db.models import QuerySet
 
     from webapp.core.principals import Principal
@@ -19,6 +22,12 @@ def list_pending(principal: Principal, pull: PullRequest) -> QuerySet[PendingCom
     return PendingComment.objects.filter(pull=pull, author_id=principal.user_id).select_related(
         "author", "thread__author", "pull__repository"
     )
+
+
+@asked_once
+def read_pending(principal: Principal, pull: PullRequest) -> Sequence[PendingComment]:
+    """Return them: a page shows some beside what they are about, and how many there are."""
+    return list(list_pending(principal, pull))
 
 
 def get_pending(principal: Principal, pull: PullRequest, number: int) -> PendingComment:

@@ -18,7 +18,7 @@ from webapp.datasets.permissions import see_keys
 from webapp.pulls.models import PendingComment, Viewed
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.named import find_shown
-from webapp.pulls.queries.pending import list_pending
+from webapp.pulls.queries.pending import read_pending
 from webapp.pulls.queries.places import PlaceReader, is_of_column, word_key
 from webapp.pulls.queries.threads import list_threads_on_places
 from webapp.pulls.rules.suggestions import Suggestion, list_suggestions
@@ -109,7 +109,7 @@ class RemarkReader:
         """Look up the rights of whoever asks, and what they have pending."""
         name = pull.repository.name
         may_write, may_maintain = (can_repository(principal, name, right) for right in ("write", "maintain"))
-        return cls(principal.user_id, may_write, may_maintain, list(list_pending(principal, pull)))
+        return cls(principal.user_id, may_write, may_maintain, read_pending(principal, pull))
 
 
 @dataclass(frozen=True)
