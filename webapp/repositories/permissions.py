@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING
 from webapp.accounts import permissions as accounts
 from webapp.core.errors import PermissionDenied, find_refusal
 from webapp.core.once import asked_once
-from webapp.core.prepared import Prepared
 from webapp.repositories.models import Protection
 
 if TYPE_CHECKING:
     from webapp.core.principals import Principal
     from webapp.repositories.models import Repository
-
-_PROTECTIONS = Prepared(lambda repository: Protection.objects.filter(repository_id=repository), int)
 
 
 def check_read(principal: Principal, repository: Repository) -> None:
@@ -45,10 +42,7 @@ def can_write(principal: Principal, repository: Repository) -> bool:
 @asked_once
 def list_protections(repository: Repository) -> tuple[Protection, ...]:
     """Return the protections of a repository, by branch."""
-    protections = _PROTECTIONS.all(repository.pk)
-    for protection in protections:
-        protection.repository = repository
-    return tuple(protections)
+    return tuple(repository.protections.all())
 
 
 def list_protected(repository: Repository) -> set[str]:

@@ -61,7 +61,6 @@ _PULLS = Prepared(
     int,
     int,
 )
-_DATASETS = Prepared(lambda pull: PullDataset.objects.filter(pull_id=pull), int)
 _REVIEWS = Prepared(lambda pull: Review.objects.filter(pull_id=pull).select_related("reviewer"), int)
 _SPECS = Prepared(lambda repository, sha: SpecRecord.objects.filter(repository_id=repository, sha=sha), int, str)
 _LATEST_BUILD = Prepared(
@@ -635,10 +634,7 @@ def get_dataset_row(principal: Principal, pull: PullRequest, path: str) -> PullD
 @asked_once
 def list_all_datasets(pull: PullRequest) -> Sequence[PullDataset]:
     """List the datasets of a pull request, whoever may see them: for rules and counts."""
-    rows = _DATASETS.all(pull.pk)
-    for row in rows:
-        row.pull = pull
-    return rows
+    return list(pull.datasets.all())  # which lists of pull requests have loaded for all of them
 
 
 def list_dataset_rows(principal: Principal, pull: PullRequest) -> QuerySet[PullDataset]:
