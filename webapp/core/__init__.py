@@ -24,6 +24,7 @@ Modules:
     pages: a page, or the part that htmx asked for.
     numbered: numbered pages of long lists.
     pagination: pages of the REST API, by cursors.
+    lazy_lists: lists whose items are made for those who look at them.
     api: base of the REST API's endpoints.
     openapi: what all endpoints share in the API's description.
     urls: addresses of the API's own documents.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any, overload
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from webapp.core.lazy_lists import LazyList
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Mapping, Sequence
     from datetime import datetime
 
     from django.db.models import QuerySet
@@ -31,8 +32,15 @@ class TimelineEntry:
     """The event, review or comment itself."""
 
 
-class TimelineList(Sequence[TimelineEntry]):
-    """What happened, oldest first; of single datasets only of those with certain paths. A page of it loads what it shows."""
+class _Place(NamedTuple):
+    name: str
+    """Which of the three it is: event, review or comment."""
+    key: int
+    at: datetime
+
+
+class TimelineList(LazyList[_Place, TimelineEntry]):
+    """What happened, oldest first; of single datasets only of those with certain paths."""
 
     def __init__(self, pull: PullRequest, *, visible: Collection[str]) -> None:
         events, reviews, comments = pull.events.all(), pull.reviews.all(), pull.comments.all()
@@ -47,36 +55,26 @@ class TimelineList(Sequence[TimelineEntry]):
             if is_event_visible(kind, data, visible)
         )
         places = [
-            *(("event", key, at) for at, key in seen),
-            *(("review", key, at) for at, key in reviews.values_list("created_at", "pk")),
-            *(("comment", key, at) for at, key in comments.values_list("created_at", "pk")),
+            *(_Place("event", key, at) for at, key in seen),
+            *(_Place("review", key, at) for at, key in reviews.values_list("created_at", "pk")),
+            *(_Place("comment", key, at) for at, key in comments.values_list("created_at", "pk")),
         ]
-        self._places = sorted(places, key=itemgetter(2))
+        super().__init__(sorted(places, key=attrgetter("at")))
 
-    def __len__(self) -> int:
-        return len(self._places)
-
-    @overload
-    def __getitem__(self, index: int) -> TimelineEntry: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[TimelineEntry]: ...
-    def __getitem__(self, index: int | slice) -> TimelineEntry | list[TimelineEntry]:
-        if isinstance(index, int):
-            return self._load([self._places[index]])[0]
-        return self._load(self._places[index])
-
-    def _load(self, places: Iterable[tuple[str, int, datetime]]) -> list[TimelineEntry]:
-        places = list(places)
-        rows = {
-            name: rows.in_bulk([key for kind, key, _at in places if kind == name]) for name, rows in self._rows.items()
+    def _load(self, places: Sequence[_Place]) -> list[TimelineEntry]:
+        found = {
+            name: rows.in_bulk([place.key for place in places if place.name == name])
+            for name, rows in self._rows.items()
         }
-        return [self._describe(kind, rows[kind][key], at) for kind, key, at in places if key in rows[kind]]
+        return [
+            self._describe(place, found[place.name][place.key]) for place in places if place.key in found[place.name]
+        ]
 
-    def _describe(self, kind: str, subject: Any, at: datetime) -> TimelineEntry:
-        if kind == "event":
-            return TimelineEntry(subject.kind, subject.actor, at, subject)
-        author = subject.reviewer if kind == "review" else subject.author
-        return TimelineEntry(kind, author.username, at, subject)
+    def _describe(self, place: _Place, subject: Any) -> TimelineEntry:
+        if place.name == "event":
+            return TimelineEntry(subject.kind, subject.actor, place.at, subject)
+        author = subject.reviewer if place.name == "review" else subject.author
+        return TimelineEntry(place.name, author.username, place.at, subject)
 
 
 def is_event_visible(kind: str, data: Mapping[str, Any], visible: Collection[str]) -> bool:

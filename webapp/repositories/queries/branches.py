@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING
 
 from django.db.models import prefetch_related_objects
 
 from webapp.core.errors import NotFound
+from webapp.core.lazy_lists import LazyList
 from webapp.core.names import check_spelling
 from webapp.core.prepared import Prepared
 from webapp.repositories import permissions
@@ -18,7 +19,7 @@ from webapp.repositories.rules.ancestry import fallback_chain
 from webapp.repositories.rules.states import PublicationState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from webapp.git.values import CommitInfo
 
@@ -82,7 +83,7 @@ def order_names(repository: Repository, names: Iterable[str]) -> list[str]:
     return sorted(names, key=lambda name: (name != repository.default_branch, name.lower()))
 
 
-class BranchList:
+class BranchList(LazyList[tuple[str, str], BranchInfo]):
     """The branches of a repository, default first, then the newest commit first; only what is read is described."""
 
     def __init__(self, repository: Repository, *, q: str = "") -> None:
@@ -91,19 +92,11 @@ class BranchList:
             heads = {name: head for name, head in repository.git.list_heads().items() if q.lower() in name.lower()}
         times = read_times(repository, heads.values())
         default = repository.default_branch
-        self._heads = [(name, heads[name]) for name in sorted(heads, key=lambda n: (n != default, -times[heads[n]], n))]
+        names = sorted(heads, key=lambda name: (name != default, -times[heads[name]], name))
+        super().__init__([(name, heads[name]) for name in names])
 
-    def __len__(self) -> int:
-        return len(self._heads)
-
-    @overload
-    def __getitem__(self, index: int) -> BranchInfo: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[BranchInfo]: ...
-    def __getitem__(self, index: int | slice) -> BranchInfo | list[BranchInfo]:
-        if isinstance(index, int):
-            return self[index : index + 1][0]
-        return _describe(self._repository, dict(self._heads[index]))
+    def _load(self, places: Sequence[tuple[str, str]]) -> list[BranchInfo]:
+        return _describe(self._repository, dict(places))
 
 
 def list_branches(repository: Repository) -> list[BranchInfo]:
