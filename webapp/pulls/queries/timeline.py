@@ -32,14 +32,14 @@ class TimelineEntry:
     """The event, review or comment itself."""
 
 
-class _Place(NamedTuple):
+class _EntryPlace(NamedTuple):
     name: str
     """Which of the three it is: event, review or comment."""
     key: int
     at: datetime
 
 
-class TimelineList(LazyList[_Place, TimelineEntry]):
+class TimelineList(LazyList[_EntryPlace, TimelineEntry]):
     """What happened, oldest first; of single datasets only of those with certain paths."""
 
     def __init__(self, pull: PullRequest, *, visible: Collection[str]) -> None:
@@ -55,22 +55,24 @@ class TimelineList(LazyList[_Place, TimelineEntry]):
             if is_event_visible(kind, data, visible)
         )
         places = [
-            *(_Place("event", key, at) for at, key in seen),
-            *(_Place("review", key, at) for at, key in reviews.values_list("created_at", "pk")),
-            *(_Place("comment", key, at) for at, key in comments.values_list("created_at", "pk")),
+            *(_EntryPlace("event", key, at) for at, key in seen),
+            *(_EntryPlace("review", key, at) for at, key in reviews.values_list("created_at", "pk")),
+            *(_EntryPlace("comment", key, at) for at, key in comments.values_list("created_at", "pk")),
         ]
         super().__init__(sorted(places, key=attrgetter("at")))
 
-    def _load(self, places: Sequence[_Place]) -> list[TimelineEntry]:
-        found = {
+    def _load(self, places: Sequence[_EntryPlace]) -> list[TimelineEntry]:
+        subjects = {
             name: rows.in_bulk([place.key for place in places if place.name == name])
             for name, rows in self._rows.items()
         }
         return [
-            self._describe(place, found[place.name][place.key]) for place in places if place.key in found[place.name]
+            self._describe(place, subjects[place.name][place.key])
+            for place in places
+            if place.key in subjects[place.name]
         ]
 
-    def _describe(self, place: _Place, subject: Any) -> TimelineEntry:
+    def _describe(self, place: _EntryPlace, subject: Any) -> TimelineEntry:
         if place.name == "event":
             return TimelineEntry(subject.kind, subject.actor, place.at, subject)
         author = subject.reviewer if place.name == "review" else subject.author
