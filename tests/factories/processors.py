@@ -20,16 +20,13 @@ def read_with_ended(pid: int) -> float:
 
 @contextmanager
 def watching_below(pid: int) -> Iterator[dict[tuple[int, int], float]]:
-    """Note the seconds of each process below one while something is done: of those that are killed nobody is told later."""
-    taken: dict[tuple[int, int], float] = {}
+    """Note the seconds that each process below one takes while something is done: of those that are killed nobody is told later."""
+    before, taken = _read_below(pid), dict[tuple[int, int], float]()
     over = threading.Event()
 
     def watch() -> None:
         while not over.wait(EVERY_S):
-            for process in list_descendants(pid):
-                with suppress(OSError):
-                    seconds = sum(_read_ticks(process.pid)[:2]) / os.sysconf("SC_CLK_TCK")
-                    taken[process.pid, process.started] = seconds
+            taken.update({process: seconds - before.get(process, 0) for process, seconds in _read_below(pid).items()})
 
     thread = threading.Thread(target=watch)
     thread.start()
@@ -38,6 +35,15 @@ def watching_below(pid: int) -> Iterator[dict[tuple[int, int], float]]:
     finally:
         over.set()
         thread.join()
+
+
+def _read_below(pid: int) -> dict[tuple[int, int], float]:
+    """Seconds of each process below one, by its number and its start."""
+    seconds = {}
+    for process in list_descendants(pid):
+        with suppress(OSError):
+            seconds[process.pid, process.started] = sum(_read_ticks(process.pid)[:2]) / os.sysconf("SC_CLK_TCK")
+    return seconds
 
 
 def _read_ticks(pid: int) -> list[int]:
