@@ -61,7 +61,6 @@ LONG_GROUPS = {
         CATALOG,
         *(f"--ignore={path}" for path in (f"{CATALOG}/test_catalog_object_store.py", *OF_COMMITS)),
         FSCK,
-        "tests/contract/catalog/test_catalog_kit.py",
         "tests/contract/catalog/test_catalog_pyiceberg.py",
         "tests/integration/datasets",
         "tests/contract/datasets",
@@ -73,8 +72,14 @@ LONG_GROUPS = {
         "tests/integration/builds/test_uploads.py",
     ),
     "pull requests": ("tests/integration/pulls",),
-    "upgrades": ("tests/integration/core/test_rolling_upgrade.py",),
+    "long tier": (
+        "tests/integration/core/test_rolling_upgrade.py::test_both_releases_serve_one_home",
+        "tests/contract/catalog/test_catalog_kit.py",
+        "tests/contract/catalog/test_catalog_pyiceberg.py::test_four_processes_lose_nothing[branches0]",
+        *("-m", "soak"),
+    ),
 }
+"""With options of pytest's, of which the last counts; what is of the long tier on SQLite, too, is asked for by name."""
 
 
 @dataclass
@@ -107,7 +112,7 @@ def start_runs(groups: Mapping[str, Sequence[str]], folder: Path) -> Iterator[di
 def start_run(url: str, tests: Sequence[str], output: Path) -> Run:
     with output.open("wb") as file:
         process = subprocess.Popen(
-            [sys.executable, "-m", "pytest", *tests, "-q", "-m", "not soak", "-p", "no:cacheprovider"],
+            [sys.executable, "-m", "pytest", "-q", "-m", "not soak", "-p", "no:cacheprovider", *tests],
             cwd=ROOT,
             # Runs share the machine: jobs get more time than a test of that limit would give them.
             env={**os.environ, "DATABASE_URL": url, "TEST_JOB_SECONDS": "20"},

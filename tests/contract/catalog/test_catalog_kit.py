@@ -1,6 +1,7 @@
 """Apache Iceberg's own REST Compatibility Kit, its catalog and view suites, against a server of this code.
 
-Each run has unmodified clients ask the same of the catalog; the jars come from Maven, once, checked against their digests; Spark's own jars are the rest of the class path.
+It is of the long tier: each run has unmodified clients ask the catalog. The jars come from Maven, once, checked against
+their digests; Spark's own jars are the rest of the class path.
 """
 
 from __future__ import annotations
