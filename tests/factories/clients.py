@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.test import Client
 from rest_framework.test import APIClient
@@ -33,6 +33,16 @@ def read_page(client: Client, address: str) -> str:
     answer = client.get(address)
     assert answer.status_code == 200, f"{address}: {answer.status_code}"
     return " ".join(answer.content.decode().split())
+
+
+def read_pages(client: APIClient, address: str) -> list[list[dict[str, Any]]]:
+    """The results of a list of the REST API, page by page to its end."""
+    pages = []
+    while address:
+        answer = client.get(address).json()
+        pages.append(answer["results"])
+        address = answer["next"]
+    return pages
 
 
 def _find_user(who: AbstractBaseUser | Principal) -> AbstractBaseUser:

@@ -8,6 +8,7 @@ import subprocess
 import threading
 from collections.abc import Callable
 from datetime import timedelta
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
@@ -15,6 +16,7 @@ import pytest
 from django.db import OperationalError
 from django.test import Client
 
+from tests.factories.clients import read_pages
 from webapp.accounts.models import User
 from webapp.core import clock
 from webapp.core.idempotency import _let_go
@@ -156,14 +158,8 @@ def test_lists_are_paged_by_cursor(admin: User, make_user: Callable[..., User], 
         make_user(f"user-{name}")
     client = api_client(admin)
 
-    seen: list[str] = []
-    url = "/api/v1/users?limit=3"
-    while url:
-        page = client.get(url).json()
-        seen += [user["username"] for user in page["results"]]
-        url = page["next"]
-
-    assert seen == ["admin", "user-a", "user-b", "user-c"]
+    users = chain.from_iterable(read_pages(client, "/api/v1/users?limit=3"))
+    assert [user["username"] for user in users] == ["admin", "user-a", "user-b", "user-c"]
     for limit in ("0", "251", "²", "-1", "9" * 5000):
         assert client.get("/api/v1/users", {"limit": limit}).status_code == 400, limit
     for start in ("9" * 20, "²", "-1"):

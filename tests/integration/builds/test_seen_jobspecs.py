@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from tests.factories.build_rows import World, a_jobspec, a_world
+from tests.factories.clients import read_pages
 from webapp.builds.models import Build, PublishedSpec
 from webapp.builds.queries import planning, specs
 from webapp.builds.rules import lineage
@@ -85,12 +87,8 @@ def test_a_page_of_jobspecs_loads_no_others(world: World, api_client: Callable[.
     client = api_client(world.user)
 
     def list_names(*, limit: int) -> list[str]:
-        page = client.get(f"/api/v1/repositories/shop/jobspecs?branch=feature&limit={limit}").json()
-        names = [spec["outputs"][0]["path"] for spec in page["results"]]
-        while page["next"]:
-            page = client.get(page["next"]).json()
-            names += [spec["outputs"][0]["path"] for spec in page["results"]]
-        return names
+        pages = read_pages(client, f"/api/v1/repositories/shop/jobspecs?branch=feature&limit={limit}")
+        return [spec["outputs"][0]["path"] for spec in chain.from_iterable(pages)]
 
     paths = [f"/shop/{number:02d}" for number in range(1, MANY + 1)]
     assert list_names(limit=4) == list_names(limit=MANY) == paths

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from itertools import chain
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.factories import repositories as make
-from tests.factories.clients import a_client, read_page
+from tests.factories.clients import a_client, read_page, read_pages
 from tests.factories.histories import import_line
 from webapp.accounts.models import User
 from webapp.builds.models import Build
@@ -69,13 +70,9 @@ def test_every_commit_of_a_pull_request_is_counted_and_can_be_turned_to(
     assert "301–390 of 390" in pages[-1]
     shown = [sha for page in pages for sha in re.findall(r'class="strong" href="/r/shop/commit/([0-9a-f]{40})"', page)]
     assert len(set(shown)) == len(shown) == total
-    listed, url = [], "/api/v1/repositories/shop/pulls/1/commits?limit=200"
     asker = api_client(User.objects.get(username="ines"))
-    while url:
-        answer: dict[str, Any] = asker.get(url).json()
-        listed += [commit["sha"] for commit in answer["results"]]
-        url = answer["next"]
-    assert listed == shown
+    commits = chain.from_iterable(read_pages(asker, "/api/v1/repositories/shop/pulls/1/commits?limit=200"))
+    assert [commit["sha"] for commit in commits] == shown
 
 
 def test_every_build_of_a_pull_request_is_counted_and_can_be_turned_to(shop: Repository, ines: Principal) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.factories import repositories as make
+from tests.factories.clients import read_pages
 from webapp.git import compare
 from webapp.pulls.services import pulls
 
@@ -42,25 +43,15 @@ def client(home: Path, admin: User, api_client: Callable[..., APIClient], monkey
     return api_client(admin)
 
 
-def read_pages(client: APIClient, *, limit: int) -> list[list[dict[str, Any]]]:
-    """All pages of the files."""
-    pages, url = [], f"{FILES}?limit={limit}"
-    while url:
-        answer = client.get(url).json()
-        pages.append(answer["results"])
-        url = answer["next"]
-    return pages
-
-
 def test_pages_are_the_whole_in_one_order(client: APIClient) -> None:
-    [whole] = read_pages(client, limit=250)
-    found = {file["path"]: (file["old_path"], file["status"]) for file in whole}
-    assert len(found) == len(whole) == 11
-    assert found["to/moved.txt"] == ("moved.txt", "renamed")
-    assert found["gone.txt"][1] == "deleted"
+    [whole] = read_pages(client, f"{FILES}?limit=250")
+    changes = {file["path"]: (file["old_path"], file["status"]) for file in whole}
+    assert len(changes) == len(whole) == 11
+    assert changes["to/moved.txt"] == ("moved.txt", "renamed")
+    assert changes["gone.txt"][1] == "deleted"
     assert all(file["hunks"] for file in whole)
     for limit in (1, 4, 11):
-        assert list(chain.from_iterable(read_pages(client, limit=limit))) == whole
+        assert list(chain.from_iterable(read_pages(client, f"{FILES}?limit={limit}"))) == whole
 
 
 def test_a_page_reads_the_lines_of_its_files_alone(client: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:

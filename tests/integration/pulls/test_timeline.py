@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from django.db.models.signals import post_init
 
 from tests.factories import repositories as make
+from tests.factories.clients import read_pages
 from webapp.pulls.models import Comment
 from webapp.pulls.services import pulls
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 PULL = "/api/v1/repositories/shop/pulls/1"
+TIMELINE = f"{PULL}/timeline"
 COMMENTS = 30
 
 
@@ -41,36 +44,27 @@ def client(home: Path, admin: User, api_client: Callable[..., APIClient], monkey
     return client
 
 
-def read_pages(client: APIClient, *, limit: int) -> list[list[dict[str, Any]]]:
-    """All pages of the timeline."""
-    pages, url = [], f"{PULL}/timeline?limit={limit}"
-    while url:
-        answer = client.get(url).json()
-        pages.append(answer["results"])
-        url = answer["next"]
-    return pages
-
-
 def test_pages_are_the_whole_in_one_order(client: APIClient) -> None:
-    [whole] = read_pages(client, limit=250)
+    [whole] = read_pages(client, f"{TIMELINE}?limit=250")
     assert [entry["at"] for entry in whole] == sorted(entry["at"] for entry in whole)
     remarks = [entry["data"]["body"] for entry in whole if entry["kind"] == "comment"]
     assert remarks == [f"remark {number}" for number in range(COMMENTS)]
     assert "review" in {entry["kind"] for entry in whole[COMMENTS // 2 :]}
-    pages = read_pages(client, limit=7)
+    pages = read_pages(client, f"{TIMELINE}?limit=7")
     assert list(chain.from_iterable(pages)) == whole
     assert {len(page) for page in pages[:-1]} == {7}
 
 
-def test_a_page_loads_the_comments_that_it_shows(client: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_loads_the_comments_that_it_shows(client: APIClient) -> None:
     made: list[Comment] = []
-    make_row = Comment.from_db.__func__  # type: ignore[attr-defined]
 
-    def note(model: type[Comment], *values: Any) -> Comment:
-        made.append(make_row(model, *values))
-        return made[-1]
+    def note(instance: Comment, **_: Any) -> None:
+        made.append(instance)
 
-    monkeypatch.setattr(Comment, "from_db", classmethod(note))
-    page = client.get(f"{PULL}/timeline?limit=5").json()["results"]
+    post_init.connect(note, sender=Comment)
+    try:
+        page = client.get(f"{TIMELINE}?limit=5").json()["results"]
+    finally:
+        post_init.disconnect(note, sender=Comment)
     shown = [entry for entry in page if entry["kind"] == "comment"]
     assert 0 < len(shown) <= len(made) <= 6, "one more than a page has says whether there is another page"

@@ -309,12 +309,7 @@ def describe_transactions(ids: Iterable[str]) -> dict[str, Committed]:
     """Return for each transaction the job that made it, its digest and the transactions that it read."""
     transactions = Transaction.objects.in_bulk(list(ids))
     jobs = Job.objects.in_bulk([transaction.job_id for transaction in transactions.values() if transaction.job_id])
-    read: dict[str, dict[str, str]] = {}
-    for job_id, path, transaction_id in JobInput.objects.filter(job__in=jobs).values_list(
-        "job_id", "path", "transaction_id"
-    ):
-        if transaction_id is not None:
-            read.setdefault(job_id, {})[path] = transaction_id
+    read = _list_inputs(jobs)
     return {
         key: _describe(transaction, jobs.get(transaction.job_id), read) for key, transaction in transactions.items()
     }
@@ -323,11 +318,17 @@ def describe_transactions(ids: Iterable[str]) -> dict[str, Committed]:
 def list_read(ids: Collection[str]) -> dict[str, Mapping[str, str]]:
     """Return for each transaction those that its job read, by the path of the input."""
     jobs = dict(Transaction.objects.filter(pk__in=ids).order_by().values_list("pk", "job_id"))
-    inputs = JobInput.objects.filter(job__in=set(jobs.values()) - {""}, transaction_id__isnull=False)
-    read: dict[str, dict[str, str]] = {}
-    for job, path, transaction in inputs.exclude(job__kind=UPLOAD).values_list("job_id", "path", "transaction_id"):
-        read.setdefault(job, {})[path] = transaction
+    read = _list_inputs(set(jobs.values()) - {""})
     return {pk: read.get(job, {}) for pk, job in jobs.items()}
+
+
+def _list_inputs(jobs: Collection[str]) -> dict[str, dict[str, str]]:
+    """Return for each job that is no upload the transactions that it read, by the path of the input."""
+    rows = JobInput.objects.filter(job__in=jobs, transaction__isnull=False).exclude(job__kind=UPLOAD)
+    read: dict[str, dict[str, str]] = {}
+    for job, path, transaction in rows.values_list("job_id", "path", "transaction_id"):
+        read.setdefault(job, {})[path] = transaction
+    return read
 
 
 def _describe(transaction: Transaction, job: Job | None, read: Mapping[str, Mapping[str, str]]) -> Committed:

@@ -67,16 +67,15 @@ class TimelineList(LazyList[_EntryPlace, TimelineEntry]):
             for name, rows in self._rows.items()
         }
         return [
-            self._describe(place, subjects[place.name][place.key])
-            for place in places
-            if place.key in subjects[place.name]
+            _describe(place, subjects[place.name][place.key]) for place in places if place.key in subjects[place.name]
         ]
 
-    def _describe(self, place: _EntryPlace, subject: Any) -> TimelineEntry:
-        if place.name == "event":
-            return TimelineEntry(subject.kind, subject.actor, place.at, subject)
-        author = subject.reviewer if place.name == "review" else subject.author
-        return TimelineEntry(place.name, author.username, place.at, subject)
+
+def _describe(place: _EntryPlace, subject: Any) -> TimelineEntry:
+    if place.name == "event":
+        return TimelineEntry(subject.kind, subject.actor, place.at, subject)
+    author = subject.reviewer if place.name == "review" else subject.author
+    return TimelineEntry(place.name, author.username, place.at, subject)
 
 
 def is_event_visible(kind: str, data: Mapping[str, Any], visible: Collection[str]) -> bool:
