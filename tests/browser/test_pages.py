@@ -120,6 +120,15 @@ OPEN_POPOVERS = """() => document.querySelectorAll('details').forEach((details) 
   if (popover) popover.style.position = 'static';  // so that it covers nothing else
 })"""
 
+DIALOGS_TO_OPEN = """(dialogs) => dialogs
+  .filter(({id, children}) => !children[1].matches(':empty') || document.querySelector(`[data-dialog="${id}"]`))
+  .map(({id}) => id)"""
+OPEN_DIALOG = """(dialog) => {
+  const opener = document.querySelector(`[data-dialog="${dialog.id}"][hx-get]`);
+  if (opener) opener.click(); else dialog.showModal();
+}"""
+"""What a dialog that is one for many shows comes with the button that opens it."""
+
 RUN_OVER = """() => [...document.querySelectorAll('.rl__c, .list td, .box > header')]
   .filter((cell) => cell.offsetParent && cell.scrollWidth > cell.clientWidth + 1 && getComputedStyle(cell).overflowX === 'visible')
   .map((cell) => cell.innerText)"""
@@ -167,12 +176,13 @@ def check_width(page: Page) -> None:
 def check_all_open(page: Page, seen: set[str]) -> None:
     """Look for faults, light and dark, with everything open that opens: what is folded, popovers, each dialog."""
     page.evaluate(OPEN_POPOVERS)
-    dialogs = page.locator("dialog[id]").evaluate_all("(dialogs) => dialogs.map((dialog) => dialog.id)")
+    dialogs = page.locator("dialog[id]").evaluate_all(DIALOGS_TO_OPEN)
     new = [dialog for dialog in dialogs if re.sub(r"\d+", "", dialog) not in seen]
     for dialog in ("", *new):
         if dialog:
             seen.add(re.sub(r"\d+", "", dialog))
-            page.locator(f"[id='{dialog}']").evaluate("(dialog) => dialog.showModal()")
+            page.locator(f"[id='{dialog}']").evaluate(OPEN_DIALOG)
+            expect(page.locator(f"[id='{dialog}'] .dialog__body:empty")).to_have_count(0)
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type] - one of its literals
             assert find_faults(page) == []

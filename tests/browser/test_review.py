@@ -83,6 +83,27 @@ def test_a_click_on_a_cell_takes_a_remark_there(open_page: Callable[..., Page]) 
     expect(remark).to_contain_text("column ")
     expect(page.locator("tr[data-key]:has(+ tr.talk)")).to_have_count(1)
 
+    # The dialogs of the page are its, too, and show what was opened last.
+    remark.get_by_role("button", name="Change the comment by olek").click()
+    page.get_by_role("textbox", name="Text").fill("Is this wrong?")
+    page.get_by_role("button", name="Save").click()
+    changed = page.locator("tr.talk .remark", has_text="Is this wrong?").last
+    for _time in range(2):
+        changed.get_by_role("button", name="edited").click()
+        expect(page.get_by_role("dialog", name="What it said before")).to_contain_text("Is this right?")
+        page.keyboard.press("Escape")
+
+
+def test_a_dialog_that_gets_nothing_closes_and_the_page_says_why(open_page: Callable[..., Page]) -> None:
+    page = open_page(PULL, who="olek", refuses=True)
+    page.get_by_role("textbox", name="Add a comment").fill("Soon to be asked for in vain.")
+    page.keyboard.press("Control+Enter")
+    comment = page.locator("article.card", has_text="Soon to be asked for in vain.")
+    page.route("**/comments/*/change", lambda route: route.abort())
+    comment.get_by_role("button", name="Change the comment by olek").click()
+    expect(page.locator("#live-flash")).to_contain_text("The server did not answer.")
+    expect(page.get_by_role("dialog", name="Change a comment")).to_be_hidden()
+
 
 def test_a_plus_in_a_cell_and_a_key_open_the_form_where_the_pointer_is(open_page: Callable[..., Page]) -> None:
     page = open_page(f"{PULL}/data?dataset=/nyc/delays/daily", who="olek")

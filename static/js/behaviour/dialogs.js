@@ -3,6 +3,8 @@ document.addEventListener('click', (event) => {
   const opener = event.target.closest('[data-dialog]');
   if (opener) {
     event.preventDefault();
+    // One dialog serves many: what it showed of another goes, and what is asked for now comes.
+    if (opener.hasAttribute('hx-get')) document.querySelector(opener.getAttribute('hx-target')).replaceChildren();
     document.getElementById(opener.dataset.dialog)?.showModal();
   }
   const closer = event.target.closest('[data-close]');
@@ -23,6 +25,11 @@ document.addEventListener('click', (event) => {
     if (!picker.contains(event.target)) picker.open = false;
   }
 });
+
+// Nothing came for it; the page says why.
+for (const name of ['htmx:responseError', 'htmx:sendError', 'htmx:timeout']) {
+  document.addEventListener(name, ({ detail: { elt } }) => document.getElementById(elt.dataset.dialog)?.close());
+}
 
 /** At once, not when `toggle` tells: what is typed meanwhile would be shortcuts. */
 function openPicker(picker) {

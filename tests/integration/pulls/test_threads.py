@@ -93,8 +93,28 @@ def test_nobody_changes_what_somebody_else_said(
     with pytest.raises(PermissionDenied, match="and maintainers"):
         services.delete_comment(comment=theirs, by=olek)
     page = read_page(a_client(olek), PAGE)
-    assert f"change-{thread.pk}-body" in page
-    assert f"change-{theirs.pk}" not in page
+    assert f"{PAGE}/comments/{thread.pk}/change" in page
+    assert f"{PAGE}/comments/{theirs.pk}/change" not in page
+    assert "Only who wrote it" in read_page(a_client(olek), f"{PAGE}/comments/{theirs.pk}/change")
+
+
+def test_the_form_that_changes_a_comment_has_what_its_reader_may_do(
+    pull: PullRequest, thread: Comment, olek: Principal, ines: Principal
+) -> None:
+    change = f"{PAGE}/comments/{thread.pk}/change?page=beside"
+    own, maintained = (read_page(a_client(who), change) for who in (olek, ines))
+    assert "Why upper case?</textarea>" in own
+    assert 'name="page" value="beside"' in own
+    assert "<textarea" not in maintained
+    assert f"{PAGE}/comments/{thread.pk}/delete" in own
+    assert f"{PAGE}/comments/{thread.pk}/delete" in maintained
+    stranger = a_client(make.a_person("nobody"))
+    assert stranger.get(change).status_code == 404
+
+    services.delete_comment(comment=thread, by=ines)
+    gone = read_page(a_client(olek), change)
+    assert "It was deleted" in gone
+    assert "upper case" not in gone
 
 
 @pytest.mark.parametrize("tab", ["", "/code"])

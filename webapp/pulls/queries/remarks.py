@@ -111,6 +111,14 @@ class RemarkReader:
         may_write, may_maintain = (can_repository(principal, name, right) for right in ("write", "maintain"))
         return cls(principal.user_id, may_write, may_maintain, read_pending(principal, pull))
 
+    def may_edit(self, comment: Comment) -> bool:
+        """Return whether they may change what a comment says."""
+        return comment.author_id == self.user and comment.deleted_at is None
+
+    def may_delete(self, comment: Comment) -> bool:
+        """Return whether they may take away what a comment says."""
+        return (comment.author_id == self.user or self.may_maintain) and comment.deleted_at is None
+
 
 @dataclass(frozen=True)
 class FileTalk:
@@ -394,8 +402,8 @@ def make_remark(
         pull=comment.pull.number,
         edited_at=comment.edited_at if not is_deleted else None,
         deleted_by=comment.deleted_by.username if comment.deleted_by is not None else GONE if is_deleted else "",
-        may_edit=is_own and not is_deleted,
-        may_delete=(is_own or reader.may_maintain) and not is_deleted,
+        may_edit=reader.may_edit(comment),
+        may_delete=reader.may_delete(comment),
         suggestion=_read_suggestion(
             comment, thread, may_commit=reader.may_write and not is_outdated and thread.resolved_at is None
         ),

@@ -40,6 +40,7 @@ from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries import threads
 from webapp.pulls.queries.pending import get_pending
 from webapp.pulls.queries.places import is_of_column
+from webapp.pulls.queries.remarks import RemarkReader
 from webapp.pulls.queries.reviewers import is_group
 from webapp.pulls.rules import states
 from webapp.sql.services import note_rows
@@ -305,6 +306,23 @@ def commit_suggestions(request: HttpRequest, pull: PullRequest, by: Principal) -
     fields = _read(SuggestionsForm(request.POST))
     commit = services.commit_suggestions(pull=pull, comments=numbers, by=by, **fields)
     return f"Committed as {commit.sha[:7]}."
+
+
+@require_safe
+def show_change(request: HttpRequest, repo: str, number: int, comment_id: int) -> HttpResponse:
+    """Show the form that changes a comment, for the dialog that asks."""
+    principal = signed_in(request)
+    pull = queries.get_pull(principal, repo, number)
+    comment, reader = threads.get_comment(pull, comment_id), RemarkReader.of(principal, pull)
+    form = {
+        "comment": comment,
+        "repository": repo,
+        "pull": number,
+        "may_edit": reader.may_edit(comment),
+        "may_delete": reader.may_delete(comment),
+        "page": request.GET.get("page", ""),
+    }
+    return pages.render(request, "pulls/_change_comment.html", form)
 
 
 @require_safe
