@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from webapp.core.errors import NotFound
 from webapp.core.once import asked_once
+from webapp.core.prepared import Prepared
 from webapp.pulls.models import PendingComment
 
 if TYPE_CHECKING:
@@ -19,15 +20,22 @@ if TYPE_CHECKING:
 
 def list_pending(principal: Principal, pull: PullRequest) -> QuerySet[PendingComment]:
     """Select the comments of the reader's own pending review, the oldest first."""
-    return PendingComment.objects.filter(pull=pull, author_id=principal.user_id).select_related(
+    return _select(pull.pk, principal.user_id)
+
+
+def _select(pull: int, author: int) -> QuerySet[PendingComment]:
+    return PendingComment.objects.filter(pull_id=pull, author_id=author).select_related(
         "author", "thread__author", "pull__repository"
     )
+
+
+_PENDING = Prepared(_select, int, int)
 
 
 @asked_once
 def read_pending(principal: Principal, pull: PullRequest) -> Sequence[PendingComment]:
     """Return them: a page shows some beside what they are about, and how many there are."""
-    return list(list_pending(principal, pull))
+    return _PENDING.all(pull.pk, principal.user_id)
 
 
 def get_pending(principal: Principal, pull: PullRequest, number: int) -> PendingComment:

@@ -20,7 +20,7 @@ from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.named import find_shown
 from webapp.pulls.queries.pending import read_pending
 from webapp.pulls.queries.places import PlaceReader, is_of_column, word_key
-from webapp.pulls.queries.threads import list_threads_on_places
+from webapp.pulls.queries.threads import read_threads_on_places
 from webapp.pulls.rules.suggestions import Suggestion, list_suggestions
 from webapp.repositories import queries as repositories
 
@@ -416,7 +416,7 @@ def make_remark(
 
 def _list_threads(pull: PullRequest, reader: RemarkReader) -> list[Comment | PendingComment]:
     """Return what stands on places: the threads, and what the reader has pending."""
-    return [*list_threads_on_places(pull), *reader.pending]
+    return [*read_threads_on_places(pull), *reader.pending]
 
 
 def _list_replies(comment: Comment, reader: RemarkReader) -> list[Comment | PendingComment]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from django.db.models import Exists, OuterRef, Prefetch, Q, QuerySet
+from django.db.models import Exists, OuterRef, Prefetch, Q, QuerySet, prefetch_related_objects
 
 from webapp.core.errors import NotFound
+from webapp.core.prepared import Prepared
 from webapp.pulls.models import Comment
 
 if TYPE_CHECKING:
@@ -28,20 +29,33 @@ def get_comment(pull: PullRequest, number: int) -> Comment:
 
 def list_threads(pull: PullRequest) -> QuerySet[Comment]:
     """Select the comments that begin a thread, the oldest first, each with its replies."""
-    replies = Comment.objects.select_related("author", "deleted_by", "pull__repository")
-    return (
-        pull.comments.filter(thread=None)
-        .select_related("author", "resolved_by", "deleted_by", "pull__repository")
-        .prefetch_related(Prefetch("replies", queryset=replies))
-    )
-
-
-def list_threads_on_places(pull: PullRequest) -> QuerySet[Comment]:
-    """Select the threads on code or data in which there is anything left to read."""
-    is_answered = Exists(Comment.objects.filter(thread=OuterRef("pk"), deleted_at=None))
-    return list_threads(pull).filter(Q(deleted_at=None) | is_answered).exclude(anchor=None)
+    return _select(pull.pk).prefetch_related(_select_replies())
 
 
 def list_open_threads(pull: PullRequest) -> QuerySet[Comment]:
     """Select the threads on code or data that nobody has resolved."""
-    return list_threads_on_places(pull).filter(resolved_at=None)
+    return _select_on_places(pull.pk).filter(resolved_at=None)
+
+
+def read_threads_on_places(pull: PullRequest) -> list[Comment]:
+    """Return the threads on code or data in which there is anything left to read, each with its replies."""
+    threads = _ON_PLACES.all(pull.pk)
+    prefetch_related_objects(threads, _select_replies())
+    return threads
+
+
+def _select(pull: int) -> QuerySet[Comment]:
+    people = ("author", "resolved_by", "deleted_by")
+    return Comment.objects.filter(pull_id=pull, thread=None).select_related(*people, "pull__repository")
+
+
+def _select_replies() -> Prefetch[str]:
+    return Prefetch("replies", queryset=Comment.objects.select_related("author", "deleted_by", "pull__repository"))
+
+
+def _select_on_places(pull: int) -> QuerySet[Comment]:
+    is_answered = Exists(Comment.objects.filter(thread=OuterRef("pk"), deleted_at=None))
+    return _select(pull).filter(Q(deleted_at=None) | is_answered).exclude(anchor=None)
+
+
+_ON_PLACES = Prepared(_select_on_places, int)
