@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from django.conf import settings
@@ -132,6 +133,11 @@ class PullDataset(models.Model):
 
     def __str__(self) -> str:
         return f"{self.pull_id}: {self.path}"
+
+    @cached_property
+    def named(self) -> list[NamedComparison]:
+        """Its named comparisons; whoever loads many datasets loads those of all of them, and sets them here."""
+        return list(self.comparisons.all())
 
     @property
     def lands(self) -> bool:

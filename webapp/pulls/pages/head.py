@@ -203,7 +203,7 @@ def load(principal: Principal, repository: str, number: int) -> Loaded:
 
 def load_all_of(principal: Principal, pull: PullRequest) -> Loaded:
     """Load what pages show of a pull request that has been looked up."""
-    rows = list(queries.list_dataset_rows(principal, pull).order_by("change", "path"))
+    rows = queries.read_dataset_rows(principal, pull)
     order = {states.MODIFIED: 0, states.ADDED: 0, states.REMOVED: 0, states.AFFECTED: 1}
     return Loaded(
         pull=pull,

@@ -122,7 +122,7 @@ def find_shown(row: PullDataset, name: str = "") -> Shown:
 
 
 def _find(row: PullDataset, name: str) -> NamedComparison | None:
-    return next((named for named in row.comparisons.all() if named.name == name), None)
+    return next((named for named in row.named if named.name == name), None)
 
 
 def see_shown(principal: Principal, row: PullDataset, shown: Shown) -> RowSight:

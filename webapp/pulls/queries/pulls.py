@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 
 NAMED_COMMITS = 20
 """Of a push, or of those with which it was opened, that are named."""
+_COMPARED = ("comparison", "before", "after")
 _PULLS = Prepared(
     lambda repository, number: PullRequest.objects.filter(repository_id=repository, number=number).select_related(
         "author"
@@ -63,6 +65,19 @@ _PULLS = Prepared(
 )
 _REVIEWS = Prepared(lambda pull: Review.objects.filter(pull_id=pull).select_related("reviewer"), int)
 _SPECS = Prepared(lambda repository, sha: SpecRecord.objects.filter(repository_id=repository, sha=sha), int, str)
+_DATASETS = Prepared(
+    lambda pull: (
+        PullDataset.objects.filter(pull_id=pull).select_related(*_COMPARED, "dataset").order_by("change", "path")
+    ),
+    int,
+)
+_NAMED = Prepared(
+    lambda pull, reader: NamedComparison.objects.filter(
+        Q(reviewer=None) | Q(reviewer=reader), row__pull_id=pull
+    ).select_related(*_COMPARED),
+    int,
+    int,
+)
 _LATEST_BUILD = Prepared(
     lambda repository, branch: (
         Build.objects.filter(repository_id=repository, branch=branch, kind="run")
@@ -646,10 +661,18 @@ def list_dataset_rows(principal: Principal, pull: PullRequest) -> QuerySet[PullD
     return _with_comparisons(principal, pull.datasets.exclude(path__in=hidden))
 
 
+def read_dataset_rows(principal: Principal, pull: PullRequest) -> list[PullDataset]:
+    """Return what `list_dataset_rows` selects, for a page that shows them: the fastest way to all of them."""
+    named = defaultdict(list)
+    for comparison in _NAMED.all(pull.pk, principal.user_id):
+        named[comparison.row_id].append(comparison)
+    rows = _DATASETS.all(pull.pk)
+    for row in rows:
+        row.pull, row.named = pull, named[row.pk]
+    hidden = permissions.list_hidden(principal, [row.path for row in rows])
+    return [row for row in rows if row.path not in hidden]
+
+
 def _with_comparisons(principal: Principal, rows: QuerySet[PullDataset]) -> QuerySet[PullDataset]:
-    named = NamedComparison.objects.select_related("comparison", "before", "after").filter(
-        Q(reviewer=None) | Q(reviewer=principal.user_id)
-    )
-    return rows.select_related("comparison", "dataset", "before", "after").prefetch_related(
-        Prefetch("comparisons", named)
-    )
+    named = NamedComparison.objects.select_related(*_COMPARED).filter(Q(reviewer=None) | Q(reviewer=principal.user_id))
+    return rows.select_related(*_COMPARED, "dataset").prefetch_related(Prefetch("comparisons", named))
