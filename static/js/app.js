@@ -46,6 +46,8 @@ document.addEventListener('htmx:beforeSwap', ({ detail }) => {
 // go before it looks. Where the focus is it is to find it again, and from what has asked it looks for other targets.
 document.addEventListener('htmx:beforeSwap', ({ detail: { shouldSwap, target, requestConfig } }) => {
   if (!shouldSwap) return;
+  // Another tab is read from its top. Asked for after the swap, that would have the page laid out twice.
+  if (target.id === 'main') scrollTo({ top: 0, behavior: 'instant' });
   for (const part of target.querySelectorAll('tbody:has(> .rd) > *, #main > *')) {
     if (![document.activeElement, requestConfig.elt].some((needed) => part.contains(needed))) part.remove();
   }
