@@ -6,7 +6,7 @@ itself: `tests/unit/test_private_names.py` pins them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Generic, TypeVar
 
 from django.db import connection
@@ -17,15 +17,17 @@ Row = TypeVar("Row")
 _STAND_INS: dict[type, Callable[[int], Any]] = {
     int: lambda n: 2_000_000_000 + n,
     str: lambda n: f"\x02argument {n}\x03",
+    list: lambda n: [f"\x02argument {n}\x03"],
 }
 """What no query set has for a value of its own; numbers that every column of whole numbers can hold, or Django asks nothing."""
+_MARK = "%s"
 
 
 class Prepared(Generic[Row]):
     """A query set as a function of its arguments, which it may only compare: `exact`, `gt` and their like.
 
     `build` is called once for each kind of database, with stand-ins of the given types; it returns a query set of models,
-    `select_related` included, or of `values_list`.
+    `select_related` included, or of `values_list`. What is compared by `in` is a list of texts, of any length.
     """
 
     def __init__(self, build: Callable[..., QuerySet[Any, Row]], *kinds: type) -> None:
@@ -42,9 +44,8 @@ class Prepared(Generic[Row]):
         compiled = self._compiled.get(connection.vendor)
         if compiled is None:
             compiled = self._compiled[connection.vendor] = self._compile()
-        params: list[Any] = [value if at is None else arguments[at] for at, value in compiled.params]
         with connection.cursor() as cursor:
-            cursor.execute(compiled.sql, params)
+            cursor.execute(*compiled.fill_in(arguments))
             rows = cursor.fetchall()
         return compiled.read_all(rows)
 
@@ -58,8 +59,11 @@ class _Compiled:
 
     def __init__(self, rows: QuerySet[Any, Any], stand_ins: Sequence[object]) -> None:
         compiler = rows.query.get_compiler(connection=connection)
-        self.sql, params = compiler.as_sql()
-        self.params = [(stand_ins.index(value) if value in stand_ins else None, value) for value in params]
+        sql, params = compiler.as_sql()
+        places = {stand_in[0] if isinstance(stand_in, list) else stand_in: at for at, stand_in in enumerate(stand_ins)}
+        self._params = [(places.get(value), value) for value in params]
+        self._sql = sql
+        self._has_lists = any(isinstance(stand_in, list) for stand_in in stand_ins)
         select = compiler.select or []
         self._converters = compiler.get_converters([column for column, _sql, _alias in select])
         self._model = compiler.klass_info if issubclass(rows._iterable_class, ModelIterable) else None
@@ -68,6 +72,21 @@ class _Compiled:
             self._own = slice(own[0], own[-1] + 1)
             self._names = [select[n][0].target.attname for n in own]
             self._populators = get_related_populators(self._model, select, connection.alias)  # type: ignore[call-arg]  # Django 6's
+
+    def fill_in(self, arguments: Sequence[Any]) -> tuple[str, list[Any]]:
+        """Return the SQL and its values; an empty list is one of what no row has."""
+        if not self._has_lists:
+            return self._sql, [value if at is None else arguments[at] for at, value in self._params]
+        text, *texts = self._sql.split(_MARK)
+        sql, values = [text], list[Any]()
+        for (at, stand_in), text in zip(self._params, texts, strict=True):
+            value = stand_in if at is None else arguments[at]
+            each = (
+                (list(value) or [stand_in]) if isinstance(value, Collection) and not isinstance(value, str) else [value]
+            )
+            sql += [", ".join([_MARK] * len(each)), text]
+            values += each
+        return "".join(sql), values
 
     def read_all(self, rows: list[Any]) -> list[Any]:
         """Read rows as the query set would give them."""

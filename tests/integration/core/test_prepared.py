@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import timedelta
 
 import pytest
 from django.db import connection, transaction
-from django.db.models import Max, QuerySet
+from django.db.models import Max, Q, QuerySet
 from django.test.utils import CaptureQueriesContext
 
 from webapp.accounts.models import Token, User
@@ -72,6 +73,16 @@ def test_constants_stay_and_one_argument_may_be_used_twice(tokens: list[Token]) 
     asked = [("0", -1), ("2", tokens[1].user_id), ("2", tokens[0].user_id), ("3", -1)]
     assert [prepared.all(*each) for each in asked] == [list(choose(*each)) for each in asked]
     assert [len(prepared.all(*each)) for each in asked] == [1, 2, 1, 0]
+
+
+@pytest.mark.parametrize("names", [(), ("0",), ("0", "2"), ("0", "0", "7%s"), ("none",)])
+def test_lists_have_any_length(tokens: list[Token], names: tuple[str, ...]) -> None:
+    def choose(digests: Collection[str], user: int, others: Collection[str]) -> QuerySet[Token]:
+        return Token.objects.filter(Q(digest__in=digests) | Q(user=user)).exclude(digest__in=others).order_by("digest")
+
+    prepared = Prepared(choose, list, int, list)
+    for others in ((), {"2"}, ["0", "1", "2"]):
+        assert prepared.all(names, tokens[1].user_id, others) == list(choose(names, tokens[1].user_id, others))
 
 
 def test_the_sql_is_the_query_sets_own(tokens: list[Token]) -> None:

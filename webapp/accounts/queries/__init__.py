@@ -198,20 +198,23 @@ def get_user(username: str) -> User:
     return user
 
 
-def find_people(*, emails: Collection[str], names: Collection[str]) -> list[User]:
-    """Find users that commits may name: by their address, user name or full name, without case."""
-    local = f"@{COMMIT_HOST}"
-    usernames = {*names, *(email.removesuffix(local) for email in emails if email.endswith(local))}
+def _select_people(emails: Collection[str], usernames: Collection[str], names: Collection[str]) -> QuerySet[User]:
     people = User.objects.annotate(
         email_lower=Lower("email"),
         username_lower=Lower("username"),
         full_name_lower=Lower(Concat("first_name", Value(" "), "last_name")),
     )
-    return list(
-        people.filter(
-            Q(email_lower__in=set(emails) - {""}) | Q(username_lower__in=usernames) | Q(full_name_lower__in=set(names))
-        )
-    )
+    return people.filter(Q(email_lower__in=emails) | Q(username_lower__in=usernames) | Q(full_name_lower__in=names))
+
+
+_PEOPLE = Prepared(_select_people, list, list, list)
+
+
+def find_people(*, emails: Collection[str], names: Collection[str]) -> list[User]:
+    """Find users that commits may name: by their address, user name or full name, without case."""
+    local = f"@{COMMIT_HOST}"
+    usernames = {*names, *(email.removesuffix(local) for email in emails if email.endswith(local))}
+    return _PEOPLE.all(set(emails) - {""}, usernames, set(names))
 
 
 def find_usernames(emails: Collection[str]) -> dict[str, str]:

@@ -27,6 +27,7 @@ from webapp.builds.rules.values import (
 from webapp.catalog import queries as catalog
 from webapp.catalog.rules.metadata import comes_from
 from webapp.core.errors import InvalidInput
+from webapp.core.prepared import Prepared
 from webapp.datasets.models import DatasetBranch, Transaction
 from webapp.datasets.rules.transactions import SNAPSHOT, TransactionState
 
@@ -315,18 +316,28 @@ def describe_transactions(ids: Iterable[str]) -> dict[str, Committed]:
     }
 
 
+_JOBS_OF = Prepared(lambda ids: Transaction.objects.filter(pk__in=ids).order_by().values_list("pk", "job_id"), list)
+_INPUTS = Prepared(
+    lambda jobs: (
+        JobInput.objects.filter(job__in=jobs, transaction__isnull=False)
+        .exclude(job__kind=UPLOAD)
+        .values_list("job_id", "path", "transaction_id")
+    ),
+    list,
+)
+
+
 def list_read(ids: Collection[str]) -> dict[str, Mapping[str, str]]:
     """Return for each transaction those that its job read, by the path of the input."""
-    jobs = dict(Transaction.objects.filter(pk__in=ids).order_by().values_list("pk", "job_id"))
+    jobs = dict(_JOBS_OF.all(ids))
     read = _list_inputs(set(jobs.values()) - {""})
     return {pk: read.get(job, {}) for pk, job in jobs.items()}
 
 
 def _list_inputs(jobs: Collection[str]) -> dict[str, dict[str, str]]:
     """Return for each job that is no upload the transactions that it read, by the path of the input."""
-    rows = JobInput.objects.filter(job__in=jobs, transaction__isnull=False).exclude(job__kind=UPLOAD)
     read: dict[str, dict[str, str]] = {}
-    for job, path, transaction in rows.values_list("job_id", "path", "transaction_id"):
+    for job, path, transaction in _INPUTS.all(jobs):
         read.setdefault(job, {})[path] = transaction
     return read
 

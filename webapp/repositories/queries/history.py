@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 from django.db.models import Q
 
 from webapp.core.once import asked_once
+from webapp.core.prepared import Prepared
 from webapp.repositories.errors import git_refusals
+from webapp.repositories.models import Commit
 from webapp.repositories.queries.searches import CommitFilter, find_matching, make_match
 from webapp.repositories.rules.histories import Ancestor, UnknownHistory, count_apart, list_by_time
 
@@ -17,14 +19,23 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
+    from django.db.models import QuerySet
+
     from webapp.git.values import CommitInfo
     from webapp.repositories.models import Repository
+
+
+def _select_commits(repository: int, shas: Collection[str]) -> QuerySet[Commit]:
+    return Commit.objects.filter(repository_id=repository, sha__in=shas)
+
 
 EVERY = CommitFilter()
 FIRST_ROWS, MOST_ROWS = 128, 8_192
 """So many rows are read at first, then twice as many each time, up to the most."""
 FARTHEST = 20_000
 """Behind so many rows Git is asked how branches lie to each other: of what has no history in common it walks all."""
+_COMMITS = Prepared(_select_commits, int, list)
+_LEVELS = Prepared(lambda repository, shas: _select_commits(repository, shas).values_list("sha", "level"), int, list)
 
 
 def list_history(
@@ -56,7 +67,7 @@ def list_history(
 
 def find_commits(repository: Repository, shas: Collection[str]) -> dict[str, CommitInfo]:
     """Return commits by their hashes."""
-    commits = {row.sha: row.info for row in repository.commits.filter(sha__in=shas)}
+    commits = {row.sha: row.info for row in _COMMITS.all(repository.pk, shas)}
     missing = [sha for sha in shas if sha not in commits]
     if missing:
         with git_refusals():
@@ -109,7 +120,7 @@ def _read_steps(repository: Repository, heads: Collection[str]) -> Iterator[Ance
 
 @asked_once
 def _read_levels(repository: Repository, shas: frozenset[str]) -> Mapping[str, int]:
-    return dict(repository.commits.filter(sha__in=shas).values_list("sha", "level"))
+    return dict(_LEVELS.all(repository.pk, shas))
 
 
 def _read_below(repository: Repository, level: int) -> Iterator[Ancestor]:

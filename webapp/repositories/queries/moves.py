@@ -4,14 +4,42 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from webapp.core.prepared import Prepared
 from webapp.git.errors import GitError
-from webapp.repositories.models import HeadMove, Repository
+from webapp.repositories.models import Commit, HeadMove, Repository
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MOST_MOVES = 1000
 """So many of a branch's newest moves are looked at where their own head is gone from it."""
+
+_MOVERS = Prepared(
+    lambda repository, heads: (
+        HeadMove.objects.filter(repository_id=repository, after__in=heads).order_by("id").values_list("by_id", "after")
+    ),
+    int,
+    list,
+)
+_BRINGERS = Prepared(
+    lambda repository, shas: (
+        Commit.objects.filter(repository_id=repository, sha__in=shas, brought_by__isnull=False)
+        .order_by("level")
+        .values_list("brought_by_id", "sha")
+    ),
+    int,
+    list,
+)
+_OTHER_MOVES = Prepared(
+    lambda repository, branch, heads: (
+        HeadMove.objects.filter(repository_id=repository, branch=branch)
+        .exclude(after__in=heads)
+        .values_list("by_id", "before", "after")[:MOST_MOVES]
+    ),
+    int,
+    str,
+    list,
+)
 
 
 def list_pushers(repository: Repository, *, branch: str, commits: Sequence[str]) -> dict[int, str]:
@@ -26,14 +54,11 @@ def list_pushers(repository: Repository, *, branch: str, commits: Sequence[str])
     if not commits:
         return {}
     own = set(commits)
-    direct = HeadMove.objects.filter(repository=repository, after__in=own).order_by("id")
-    pushers = dict(direct.values_list("by_id", "after"))
+    pushers = dict(_MOVERS.all(repository.pk, own))
     # Another branch that begins below the head of a push has no move of who pushed.
-    brought = repository.commits.filter(sha__in=own, brought_by__isnull=False).order_by("level")
-    pushers |= {user: sha for user, sha in brought.values_list("brought_by_id", "sha") if user not in pushers}
+    pushers |= {user: sha for user, sha in _BRINGERS.all(repository.pk, own) if user not in pushers}
     # A forced push hides the head of an earlier one, and not always its commits.
-    moves = HeadMove.objects.filter(repository=repository, branch=branch).exclude(after__in=own)
-    for user, before, after in moves.values_list("by_id", "before", "after")[:MOST_MOVES]:
+    for user, before, after in _OTHER_MOVES.all(repository.pk, branch, own):
         shared = None if user in pushers else _find_shared(repository, before, after, commits[0])
         if shared in own:
             pushers[user] = shared
