@@ -58,8 +58,8 @@ def select(path: Path, *, columns: Sequence[str], numbers: Sequence[int]) -> lis
         return []
     with naming_damage():
         key = (*_identify(path), tuple(columns), tuple(numbers))
-        if kept := _kept.get(key):
-            return list(json.loads(kept))
+        if text := _kept.get(key):
+            return list(json.loads(text))
         lines = _ask_lines(path, columns, numbers)
         _kept.add(key, json.dumps(lines).encode())
         return lines
