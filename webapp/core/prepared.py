@@ -81,11 +81,10 @@ class _Compiled:
         sql, values = [text], list[Any]()
         for (at, stand_in), text in zip(self._params, texts, strict=True):
             value = stand_in if at is None else arguments[at]
-            each = (
-                (list(value) or [stand_in]) if isinstance(value, Collection) and not isinstance(value, str) else [value]
-            )
-            sql += [", ".join([_MARK] * len(each)), text]
-            values += each
+            is_list = isinstance(value, Collection) and not isinstance(value, str)
+            items = (list(value) or [stand_in]) if is_list else [value]
+            sql += [", ".join([_MARK] * len(items)), text]
+            values += items
         return "".join(sql), values
 
     def read_all(self, rows: list[Any]) -> list[Any]:
