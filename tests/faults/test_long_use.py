@@ -29,6 +29,7 @@ TEMPORARY = ("jobs", "uploads")
 """Folders of the home in which nothing lies while nothing runs."""
 
 
+@pytest.mark.soak  # each run has the faults, after which nothing may be left, either: `test_faults.py`
 @pytest.mark.timeout(600)
 def test_a_minute_of_use_leaves_nothing_behind(tmp_path: Path) -> None:
     use(tmp_path, seconds=20, samples=SAMPLES_OF_A_MINUTE, pause=0.2, limits=NO_LEAK_A_REQUEST)

@@ -10,6 +10,7 @@ import pytest
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.transforms import IdentityTransform
 
+from tests.factories.tiers import thin
 from tests.property.engine_oracle import canon
 from tests.spark.engine.conftest import Shared
 from tests.unit.jobs import test_changelog_nested_keys as cases
@@ -29,7 +30,7 @@ def _by_spark(monkeypatch: pytest.MonkeyPatch, read_by_spark: Callable[..., Any]
     monkeypatch.setattr(cases, "read_changelog", read_by_spark)
 
 
-@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+@pytest.mark.parametrize("mode", thin(["copy-on-write", "merge-on-read"], every_run=["merge-on-read"]))
 def test_a_merge_by_a_field_of_a_struct(shared: Shared, tmp_path: Path, mode: str) -> None:
     options = {
         "schema": cases.SCHEMA,

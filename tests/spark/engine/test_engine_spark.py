@@ -177,7 +177,7 @@ def test_changelog_of_a_spark_history(spark: Any, version: int, mode: str) -> No
             assert {row["_change_ordinal"] for row in told} <= set(range(first, last))
 
 
-@pytest.mark.parametrize("keys", [None, ["id"]])
+@pytest.mark.parametrize("keys", thin([None, ["id"]], every_run=[["id"]]))
 def test_the_documented_deduplication_keeps_every_update(spark: Any, tmp_path: Path, keys: list[str] | None) -> None:
     source = create(spark, "deduplicated", version=2, mode="copy-on-write", partitioned=False)
     insert(spark, source, 0, 2000)

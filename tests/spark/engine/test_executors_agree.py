@@ -29,6 +29,7 @@ from pyiceberg.types import (
 
 from jobs.changelog import read_changelog
 from tests.factories import engine as tables
+from tests.factories.tiers import thin
 from tests.property import engine_oracle as oracle
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
@@ -102,7 +103,7 @@ def compare(history: Any, read_by_spark: Callable[..., pa.Table], start: int | N
     return embedded.num_rows
 
 
-@pytest.mark.parametrize("keys", [None, ["id"]])
+@pytest.mark.parametrize("keys", thin([None, ["id"]], every_run=[["id"]]))
 def test_both_executors_tell_the_same_of_the_whole_history(
     history: Any, keys: list[str] | None, read_by_spark: Callable[..., pa.Table]
 ) -> None:

@@ -16,6 +16,7 @@ from jobs.engine.read.catalog import open_catalog
 from jobs.engine.write.writer import write_table
 from tests.contract.catalog.conftest import Server
 from tests.factories import engine as tables
+from tests.factories.tiers import thin
 from tests.spark.engine.conftest import Shared
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
@@ -124,7 +125,7 @@ def applied(server: Server, table: Any, *changes: tuple[int, str, str]) -> Any:
     return loaded
 
 
-@pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
+@pytest.mark.parametrize("mode", thin(["merge-on-read", "copy-on-write"], every_run=["merge-on-read"]))
 def test_changed_rows_keep_their_ids_and_take_vectors_with_them(
     shared: Shared, catalog_server: Server, tmp_path: Path, mode: str
 ) -> None:
