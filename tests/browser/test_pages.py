@@ -124,10 +124,11 @@ DIALOGS_TO_OPEN = """(dialogs) => dialogs
   .filter(({id, children}) => !children[1].matches(':empty') || document.querySelector(`[data-dialog="${id}"]`))
   .map(({id}) => id)"""
 OPEN_DIALOG = """(dialog) => {
-  const opener = document.querySelector(`[data-dialog="${dialog.id}"][hx-get]`);
+  const opener = document.querySelector(`main:not(:has(.guide)) [data-dialog="${dialog.id}"][hx-get]`);
   if (opener) opener.click(); else dialog.showModal();
+  return Boolean(opener);
 }"""
-"""What a dialog that is one for many shows comes with the button that opens it."""
+"""What a dialog that is one for many shows comes with the button that opens it; those of the style guide wait for ever."""
 
 RUN_OVER = """() => [...document.querySelectorAll('.rl__c, .list td, .box > header')]
   .filter((cell) => cell.offsetParent && cell.scrollWidth > cell.clientWidth + 1 && getComputedStyle(cell).overflowX === 'visible')
@@ -181,8 +182,8 @@ def check_all_open(page: Page, seen: set[str]) -> None:
     for dialog in ("", *new):
         if dialog:
             seen.add(re.sub(r"\d+", "", dialog))
-            page.locator(f"[id='{dialog}']").evaluate(OPEN_DIALOG)
-            expect(page.locator(f"[id='{dialog}'] .dialog__body:empty")).to_have_count(0)
+            if page.locator(f"[id='{dialog}']").evaluate(OPEN_DIALOG):
+                expect(page.locator(f"[id='{dialog}'] .dialog__body")).not_to_be_empty()
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type] - one of its literals
             assert find_faults(page) == []

@@ -20,9 +20,9 @@ from tests.factories.everything import World, list_operations, list_pages
 
 LINKS = ("href", "hx-get", "data-url", "src", "data-href")
 UNREAD = ("/static/", "/events/", "/logout")
-MOST_OF_A_KIND = 2
-"""So many addresses of one route with the same parameters are opened at most."""
-MOST_OF_A_ROUTE = 40
+MOST_OF_A_KIND = 1
+"""So many addresses of one route with the same parameters are opened at most, beside those of the table."""
+MOST_OF_A_ROUTE = 20
 """And so many with any: each link of a table of rows adds a parameter to those that are there, and a way to the next."""
 
 

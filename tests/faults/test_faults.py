@@ -33,7 +33,7 @@ pytestmark = pytest.mark.integration
 SETTLE_S = 60
 """How long after a fault everything must work again and what was begun before it must have ended."""
 SPARK_S = 180
-SHORT, LONG = 60, 900
+SHORT, LONG = 45, 900
 LONG_ON_POSTGRESQL = 300
 ONLY = os.environ.get("FAULTS_ONLY", "")
 """Part of the names of the faults to make, to look for one defect; FAULTS_SEED makes the same choices again."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 pytestmark = pytest.mark.slow
-SIZE = settings(max_examples=6, suppress_health_check=list(HealthCheck), database=None)
+SIZE = settings(max_examples=4, suppress_health_check=list(HealthCheck), database=None)
 SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "value", DoubleType()))
 VALUES = st.sampled_from([None, 0.0, -0.0, 1.5, float("nan"), float("inf")])
 ROWS = st.lists(st.tuples(st.sampled_from([None, 1, 2, 3]), VALUES), min_size=1, max_size=4)

@@ -460,7 +460,7 @@ class Dispatch(RuleBasedStateMachine):
 
 
 @pytest.mark.parametrize("kind", [Jobs, Comparisons, Publications, Queries, Previews, Deliveries, Mails])
-@pytest.mark.parametrize("examples", [12, pytest.param(300, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])])
+@pytest.mark.parametrize("examples", [8, pytest.param(300, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])])
 def test_work_is_done_once_and_never_forgotten(home: Any, tmp_path: Path, kind: type[Work], examples: int) -> None:
     world = a_world()
     for branch in BRANCHES:

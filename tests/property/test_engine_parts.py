@@ -60,7 +60,7 @@ def rewrites(draw: st.DrawFn) -> tuple[str, list[tuple[list[Any], list[Any]]]]:
     return kind, files
 
 
-@pytest.mark.parametrize("examples", [25, pytest.param(500, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])])
+@pytest.mark.parametrize("examples", [15, pytest.param(500, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])])
 def test_a_diff_in_parts_is_the_whole_diff(examples: int) -> None:
     settings(max_examples=examples)(given(rewrites())(check_diff))()
 

@@ -23,7 +23,7 @@ VALUES = st.sampled_from([None, 0.0, -0.0, 1.5, float("nan")])
 KEYS = st.sampled_from([None, 1, 2, 3])
 KEYED = st.dictionaries(KEYS, VALUES, max_size=4).map(lambda rows: sorted(rows.items(), key=str))
 LOOSE = st.lists(st.tuples(KEYS, VALUES), max_size=5)
-SIZE = settings(max_examples=15, suppress_health_check=list(HealthCheck), database=None)
+SIZE = settings(max_examples=10, suppress_health_check=list(HealthCheck), database=None)
 Rows = list[tuple[Any, Any]]
 
 

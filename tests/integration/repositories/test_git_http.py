@@ -381,7 +381,7 @@ def _push_whatever_happens(clone: Clone) -> None:
 
 ENTRIES = """
 from webapp.accounts.models import AuditEntry
-result = [list(row) for row in AuditEntry.objects.filter(verb="push").order_by("pk")
+result = [list(row) for row in AuditEntry.objects.filter(verb="push", object__startswith="nyc:").order_by("pk")
           .values_list("actor", "object", "detail__before", "detail__after")]
 """
 

@@ -308,7 +308,7 @@ class DatasetBranches(RuleBasedStateMachine):
             assert earlier.started_at <= earlier.closed_at <= later.started_at
 
 
-@pytest.mark.parametrize("examples", [25, pytest.param(1_000, marks=[pytest.mark.soak, pytest.mark.timeout(7200)])])
+@pytest.mark.parametrize("examples", [15, pytest.param(1_000, marks=[pytest.mark.soak, pytest.mark.timeout(7200)])])
 def test_guarantees_of_dataset_branches(db: None, examples: int) -> None:
     run_state_machine_as_test(
         DatasetBranches,

@@ -73,8 +73,20 @@ def test_a_process_that_has_died_is_another_one_next_time(pool: pools.Pool, make
     before._process.close()  # the fork server kills it
     while before.is_ready:
         time.sleep(0.01)
-    assert len(rows.read_page(folder, EVERYTHING).rows) == 3
+    assert len(rows.read_page(folder, EVERYTHING, sort="-id").rows) == 3
     assert before not in find_readers(pool)
+
+
+def test_a_page_that_was_read_is_asked_for_once(pool: pools.Pool, make_diff: Callable[..., Path]) -> None:
+    folder, other = make_diff(), make_diff(5)
+    first = rows.read_page(folder, EVERYTHING)
+    [before] = find_readers(pool)
+    before._process.close()
+    assert rows.read_page(folder, EVERYTHING).rows == first.rows
+    assert find_readers(pool) == [before]
+    shutil.copy(other / "rows.parquet", folder / "rows.parquet")
+    assert rows.read_page(folder, EVERYTHING, limit=3).rows == first.rows
+    assert before not in find_readers(pool), "another file in the same place is read anew"
 
 
 def test_a_comparison_that_was_computed_again_is_not_read_by_who_saw_the_old_one(

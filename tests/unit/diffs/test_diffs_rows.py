@@ -8,6 +8,7 @@ import datetime as dt
 import io
 import json
 import os
+import shutil
 import tempfile
 from array import array
 from collections.abc import Iterator
@@ -83,9 +84,10 @@ def line(number: int, **values: Any) -> dict[str, Any]:
     return base | values
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """30 updated (ids 0–29), 10 deleted (30–39), 10 inserted (100–109), 10 unchanged."""
+    tmp_path = tmp_path_factory.mktemp("rows")
     table = tables.make_table(tmp_path, SCHEMA)
     table.append(tables.arrow_rows(table, [line(number) for number in range(50)]))
     old = tables.snapshot_of(table)
@@ -95,6 +97,12 @@ def folder(tmp_path: Path) -> Path:
     table.overwrite(tables.arrow_rows(table, after))
     sides = tables.side(table, old), tables.side(table, tables.snapshot_of(table))
     return tables.diff(tmp_path, *sides, key=["id"])["folder"]
+
+
+@pytest.fixture
+def own_folder(folder: Path, tmp_path: Path) -> Path:
+    """The same, of a test that changes it or counts what is kept in it."""
+    return shutil.copytree(folder, tmp_path / "own", ignore=shutil.ignore_patterns(numbers.FOLDER))
 
 
 def ids(page: rows.RowPage) -> list[Any]:
@@ -265,39 +273,39 @@ def test_a_page_before_one_that_began_elsewhere_ends_where_that_began(folder: Pa
     assert ids(rows.read_page(folder, EVERYTHING, limit=10, cursor=page.previous)) == [0, 1, 2]
 
 
-def test_lines_that_fit_are_found_once_for_all_pages(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_that_fit_are_found_once_for_all_pages(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lists = []
     write = reader.write_numbers
     monkeypatch.setattr(reader, "write_numbers", lambda *args, **query: lists.append(query) or write(*args, **query))
     for _ in range(2):
         cursor = None
         for _ in range(4):
-            cursor = rows.read_page(folder, EVERYTHING, sort="-name", q="id != 3", limit=5, cursor=cursor).next
+            cursor = rows.read_page(own_folder, EVERYTHING, sort="-name", q="id != 3", limit=5, cursor=cursor).next
     assert len(lists) == 1
-    rows.read_page(folder, EVERYTHING, limit=5)
+    rows.read_page(own_folder, EVERYTHING, limit=5)
     assert len(lists) == 1
 
 
-def test_only_the_newest_lists_are_kept_and_those_of_other_rows_are_not_read(folder: Path) -> None:
+def test_only_the_newest_lists_are_kept_and_those_of_other_rows_are_not_read(own_folder: Path) -> None:
     for number in range(numbers.KEPT + 3):
-        assert ids(rows.read_page(folder, EVERYTHING, q=f"id = {number}")) == [number]
-    assert len(list((folder / numbers.FOLDER).iterdir())) == numbers.KEPT
-    assert ids(rows.read_page(folder, EVERYTHING, q="id = 0")) == [0]
-    os.utime(folder / "rows.parquet", ns=(1, 1))
-    for path in (folder / numbers.FOLDER).iterdir():
+        assert ids(rows.read_page(own_folder, EVERYTHING, q=f"id = {number}")) == [number]
+    assert len(list((own_folder / numbers.FOLDER).iterdir())) == numbers.KEPT
+    assert ids(rows.read_page(own_folder, EVERYTHING, q="id = 0")) == [0]
+    os.utime(own_folder / "rows.parquet", ns=(1, 1))
+    for path in (own_folder / numbers.FOLDER).iterdir():
         path.write_bytes(b"")
-    assert ids(rows.read_page(folder, EVERYTHING, q="id = 0")) == [0]
+    assert ids(rows.read_page(own_folder, EVERYTHING, q="id = 0")) == [0]
 
 
 @pytest.mark.parametrize(("q", "total"), [("", 50), ("id != 3", 49), ("id < 4", 4), ("id < 1", 1), ("id < 0", 0)])
 def test_the_front_of_a_list_is_that_of_the_whole(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, q: str, total: int
+    own_folder: Path, monkeypatch: pytest.MonkeyPatch, q: str, total: int
 ) -> None:
     monkeypatch.setattr(numbers, "FRONT_LINES", 4)
-    front = rows.read_page(folder, EVERYTHING, sort="-name", q=q, limit=4)
-    assert {path.suffix for path in (folder / numbers.FOLDER).iterdir()} == {".front"}
-    whole = rows.read_page(folder, EVERYTHING, sort="-name", q=q, limit=50)
-    assert {path.suffix for path in (folder / numbers.FOLDER).iterdir()} == {".front", ".whole"}
+    front = rows.read_page(own_folder, EVERYTHING, sort="-name", q=q, limit=4)
+    assert {path.suffix for path in (own_folder / numbers.FOLDER).iterdir()} == {".front"}
+    whole = rows.read_page(own_folder, EVERYTHING, sort="-name", q=q, limit=50)
+    assert {path.suffix for path in (own_folder / numbers.FOLDER).iterdir()} == {".front", ".whole"}
     assert front.total == whole.total == len(whole.rows) == total
     assert ids(front) == ids(whole)[:4]
     assert (front.next is None) == (total <= 4)
@@ -335,13 +343,13 @@ def test_two_million_rows_page_alike_at_every_depth(tmp_path: Path) -> None:
         assert page.rows[0].after["t"].startswith(f"{count - 1 - start:07} ")
 
 
-def test_removed_and_damaged_artifacts(folder: Path) -> None:
-    (folder / "rows.parquet").write_bytes(b"PAR1 broken")
+def test_removed_and_damaged_artifacts(own_folder: Path) -> None:
+    (own_folder / "rows.parquet").write_bytes(b"PAR1 broken")
     with pytest.raises(Conflict, match="damaged"):
-        rows.read_page(folder, EVERYTHING)
-    (folder / "summary.json").unlink()
+        rows.read_page(own_folder, EVERYTHING)
+    (own_folder / "summary.json").unlink()
     with pytest.raises(Gone):
-        rows.read_page(folder, EVERYTHING)
+        rows.read_page(own_folder, EVERYTHING)
 
 
 def test_csv_escapes_formulas_in_text_only(tmp_path: Path) -> None:
