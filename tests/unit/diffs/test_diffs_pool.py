@@ -24,6 +24,8 @@ from webapp.core.errors import Conflict, Unavailable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from webapp.runtime.readers import Reader
+
 pytestmark = pytest.mark.usefixtures("readers")
 ROWS = 30_000
 
@@ -52,6 +54,12 @@ def find_readers(pool: pools.Pool) -> list[Any]:
     return [place.reader for place in pool._places]
 
 
+def kill(process: Reader) -> None:
+    process._process.close()  # the fork server does it
+    while process.is_ready:
+        time.sleep(0.01)
+
+
 def test_pages_of_one_comparison_share_a_process_that_no_other_gets(
     pool: pools.Pool, make_diff: Callable[..., Path]
 ) -> None:
@@ -70,9 +78,7 @@ def test_a_process_that_has_died_is_another_one_next_time(pool: pools.Pool, make
     folder = make_diff()
     rows.read_page(folder, EVERYTHING)
     [before] = find_readers(pool)
-    before._process.close()  # the fork server kills it
-    while before.is_ready:
-        time.sleep(0.01)
+    kill(before)
     assert len(rows.read_page(folder, EVERYTHING, sort="-id").rows) == 3
     assert before not in find_readers(pool)
 
@@ -81,7 +87,7 @@ def test_a_page_that_was_read_is_asked_for_once(pool: pools.Pool, make_diff: Cal
     folder, other = make_diff(), make_diff(5)
     first = rows.read_page(folder, EVERYTHING)
     [before] = find_readers(pool)
-    before._process.close()
+    kill(before)
     assert rows.read_page(folder, EVERYTHING).rows == first.rows
     assert find_readers(pool) == [before]
     shutil.copy(other / "rows.parquet", folder / "rows.parquet")
