@@ -60,6 +60,7 @@ def describe_with_pyiceberg(
     return read.num_rows, read.column_names
 
 
+@pytest.mark.soak  # each run has both clients read the same in `tests/contract/catalog`
 def test_every_dataset_reads_equal_in_both_clients(
     installation: Installation, token: str, tables: list[str], spark: Any
 ) -> None:

@@ -27,6 +27,8 @@ from tests.factories.spark import QUICK, new_session, rest_catalog
 from tests.property import engine_oracle as oracle
 
 Read = Callable[..., pa.Table]
+LONG = ("test_a_wide_table_is_measured_in_detail_where_it_changed",)
+"""Cases without values that are for soak all the same."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -37,6 +39,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             # By their place in the case: the tests themselves come in another order in each run.
             if any(item.callspec.indices.values()):
                 item.add_marker(pytest.mark.soak)
+        if item.path.name == "test_diff_cases_on_spark.py" and item.name in LONG:
+            item.add_marker(pytest.mark.soak)
 
 
 @pytest.fixture(scope="session")

@@ -197,6 +197,7 @@ def test_a_null_is_no_empty_list_nor_map(tmp_path: Path) -> None:
     assert sorted(table.scan().to_arrow().to_pylist(), key=lambda row: row["id"]) == rows
 
 
+@pytest.mark.soak  # each run has a thousand columns with names of every kind, below
 def test_one_cell_among_a_thousand_columns(tmp_path: Path) -> None:
     names = [f"c{place}" for place in range(1000)]
     schema = Schema(*(NestedField(place + 1, name, LongType()) for place, name in enumerate(["id", *names])))
