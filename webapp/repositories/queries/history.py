@@ -19,23 +19,20 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from django.db.models import QuerySet
-
     from webapp.git.values import CommitInfo
     from webapp.repositories.models import Repository
-
-
-def _select_commits(repository: int, shas: Collection[str]) -> QuerySet[Commit]:
-    return Commit.objects.filter(repository_id=repository, sha__in=shas)
-
 
 EVERY = CommitFilter()
 FIRST_ROWS, MOST_ROWS = 128, 8_192
 """So many rows are read at first, then twice as many each time, up to the most."""
 FARTHEST = 20_000
 """Behind so many rows Git is asked how branches lie to each other: of what has no history in common it walks all."""
-_COMMITS = Prepared(_select_commits, int, list)
-_LEVELS = Prepared(lambda repository, shas: _select_commits(repository, shas).values_list("sha", "level"), int, list)
+_COMMITS = Prepared(lambda repository, shas: Commit.objects.filter(repository_id=repository, sha__in=shas), int, list)
+_LEVELS = Prepared(
+    lambda repository, shas: Commit.objects.filter(repository_id=repository, sha__in=shas).values_list("sha", "level"),
+    int,
+    list,
+)
 
 
 def list_history(
