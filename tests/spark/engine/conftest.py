@@ -35,11 +35,11 @@ LONG = ("test_a_wide_table_is_measured_in_detail_where_it_changed",)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Each case of the embedded engine goes through Spark in every run with its first values; the others are for soak."""
     for item in items:
-        if item.path.name == "test_diff_cases_on_spark.py" and hasattr(item, "callspec"):
-            # By their place in the case: the tests themselves come in another order in each run.
-            if any(item.callspec.indices.values()):
-                item.add_marker(pytest.mark.soak)
-        if item.path.name == "test_diff_cases_on_spark.py" and item.name in LONG:
+        if item.path.name != "test_diff_cases_on_spark.py":
+            continue
+        # By their place in the case: the tests themselves come in another order in each run.
+        is_later = hasattr(item, "callspec") and any(item.callspec.indices.values())
+        if is_later or item.name in LONG:
             item.add_marker(pytest.mark.soak)
 
 
