@@ -36,7 +36,16 @@ _FOLDERS = Prepared(
     ),
     str,
 )
-
+_FOLDERS_OF = Prepared(
+    lambda creator, repositories: (
+        Folder.objects.filter(repository="", creator_id=creator) | Folder.objects.filter(repository__in=repositories)
+    ).values_list("name"),
+    int,
+    list,
+)
+_TAKEN = Prepared(
+    lambda names: Folder.objects.annotate(lower=Lower("name")).filter(lower__in=names).values_list("lower"), list
+)
 _ROLES_OF = Prepared(
     lambda user_id: RepositoryRole.objects.filter(user_id=user_id).values_list("repository", "role"), int
 )
@@ -118,9 +127,7 @@ def visible_folders(principal: Principal) -> frozenset[str] | None:
 
 @asked_once
 def _list_folders(user_id: int) -> frozenset[str]:
-    owned = Folder.objects.filter(repository="", creator_id=user_id)
-    through = Folder.objects.filter(repository__in=list(_list_roles(user_id)))
-    return frozenset((owned | through).values_list("name", flat=True))
+    return frozenset(name for (name,) in _FOLDERS_OF.all(user_id, list(_list_roles(user_id))))
 
 
 def list_hidden(principal: Principal, paths: Collection[str]) -> list[str]:
@@ -129,8 +136,7 @@ def list_hidden(principal: Principal, paths: Collection[str]) -> list[str]:
     if seen is None or not paths:
         return []
     folders = {folder_of(path).lower() for path in paths}
-    taken = Folder.objects.annotate(lower=Lower("name")).filter(lower__in=folders).values_list("lower", flat=True)
-    hidden = set(taken) - {name.lower() for name in seen}
+    hidden = {name for (name,) in _TAKEN.all(folders)} - {name.lower() for name in seen}
     return [path for path in paths if folder_of(path).lower() in hidden]
 
 

@@ -61,6 +61,7 @@ def _select_token(digest: str) -> QuerySet[Token, Any]:
 
 
 _TOKENS = Prepared(_select_token, str)
+_USERS = Prepared(lambda user_id: User.objects.filter(pk=user_id), int)
 COMMIT_HOST = "localhost"
 """Users without an address sign commits as `<user name>@localhost`."""
 USE_RECORDED_EVERY = timedelta(minutes=10)
@@ -269,9 +270,10 @@ def get_signed_in_user(principal: Principal | None) -> User:
         Unauthenticated: nobody is signed in.
 
     """
-    if principal is None:
+    user = _USERS.first(principal.user_id) if principal is not None else None
+    if user is None:
         raise Unauthenticated("Sign in to see this page.")
-    return User.objects.get(pk=principal.user_id)
+    return user
 
 
 def list_users(*, with_inactive: bool = False) -> QuerySet[User]:

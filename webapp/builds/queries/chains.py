@@ -12,12 +12,17 @@ from webapp.builds.rules.waiting import BranchHead, FailedHead
 from webapp.core import names
 from webapp.core.errors import NotFound
 from webapp.core.once import asked_once
+from webapp.core.prepared import Prepared
 from webapp.repositories import queries as repositories
 from webapp.repositories.models import Publication, Repository
 from webapp.repositories.rules.states import PublicationState
 
 if TYPE_CHECKING:
     from webapp.git.values import CommitInfo
+
+_PUBLISHED = Prepared(
+    lambda paths: PublishedOutput.objects.filter(branch=names.MASTER, path__in=paths).values_list("path"), list
+)
 
 
 def find_repository(*, paths: Iterable[str], branch: str) -> Repository | None:
@@ -41,8 +46,7 @@ def _find_repository(paths: tuple[str, ...], branch: str) -> Repository | None:
 
 def list_with_jobspec(*, paths: Iterable[str]) -> set[str]:
     """Return those of these datasets that a JobSpec published on master makes."""
-    outputs = PublishedOutput.objects.filter(branch=names.MASTER, path__in=list(paths))
-    return set(outputs.values_list("path", flat=True))
+    return {path for (path,) in _PUBLISHED.all(list(paths))}
 
 
 def default_chain(*, repository: Repository | None, branch: str) -> tuple[str, ...]:

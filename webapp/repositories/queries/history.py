@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
+    from django.db.models import QuerySet
+
     from webapp.git.values import CommitInfo
     from webapp.repositories.models import Repository
 
@@ -129,14 +131,17 @@ def _read_below(repository: Repository, level: int) -> Iterator[Ancestor]:
             return
         level, sha = page[-1][:2]
         size = min(2 * size, MOST_ROWS)
-        page = _read_page(repository, Q(level__lt=level) | Q(level=level, sha__lt=sha), size)
+        page = list(_select_page(repository.pk, Q(level__lt=level) | Q(level=level, sha__lt=sha), size))
 
 
 @asked_once
 def _read_newest(repository: Repository, level: int) -> Sequence[tuple[int, str, Any, datetime]]:
-    return _read_page(repository, Q(level__lte=level), FIRST_ROWS)
+    return _NEWEST.all(repository.pk, level)
 
 
-def _read_page(repository: Repository, where: Q, size: int) -> Sequence[tuple[int, str, Any, datetime]]:
-    rows = repository.commits.filter(where).order_by("-level", "-sha")
-    return list(rows.values_list("level", "sha", "parents", "committed_at")[:size])
+def _select_page(repository: int, where: Q, size: int = FIRST_ROWS) -> QuerySet[Commit, tuple[int, str, Any, datetime]]:
+    rows = Commit.objects.filter(where, repository_id=repository).order_by("-level", "-sha")
+    return rows.values_list("level", "sha", "parents", "committed_at")[:size]
+
+
+_NEWEST = Prepared(lambda repository, level: _select_page(repository, Q(level__lte=level)), int, int)
