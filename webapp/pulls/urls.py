@@ -39,6 +39,7 @@ page_urls: list[URLPattern] = [
     path(f"{_PAGE}/comments/<int:comment_id>/delete", pull.delete_comment, name="pull-comment-delete"),
     path(f"{_PAGE}/comments/<int:comment_id>/change", pull.show_change, name="pull-comment-change"),
     path(f"{_PAGE}/comments/<int:comment_id>/versions", pull.show_versions, name="pull-comment-versions"),
+    path(f"{_PAGE}/pending/<int:pending_id>/change", pull.show_pending_change, name="pull-pending-change"),
     path(f"{_PAGE}/pending/<int:pending_id>/edit", pull.edit_pending, name="pull-pending-edit"),
     path(f"{_PAGE}/pending/<int:pending_id>/delete", pull.delete_pending, name="pull-pending-delete"),
     path(f"{_PAGE}/pending/discard", pull.discard_review, name="pull-pending-discard"),

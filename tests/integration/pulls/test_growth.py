@@ -66,6 +66,7 @@ NOT_MEASURED = {
     "/r/{repo}/commits": "measured with a branch",
     "/r/{repo}/delete/{rest}": "is the editor without a text",
     "/r/{repo}/pulls/{number}/comments/{comment_id}/change": "has one comment",
+    "/r/{repo}/pulls/{number}/pending/{pending_id}/change": "has one comment",
     "/r/{repo}/pulls/{number}/comments/{comment_id}/versions": "has one comment's earlier texts",
     "/r/{repo}/raw/{rest}": "is a file",
     "/r/{repo}/tree/{rest}": "measured as the page of files",

@@ -314,15 +314,33 @@ def show_change(request: HttpRequest, repo: str, number: int, comment_id: int) -
     principal = signed_in(request)
     pull = queries.get_pull(principal, repo, number)
     comment, reader = threads.get_comment(pull, comment_id), RemarkReader.of(principal, pull)
-    form = {
+    rights = {"may_edit": reader.may_edit(comment), "may_delete": reader.may_delete(comment)}
+    return _show_change(request, pull, comment, forms="pull-comment", **rights)
+
+
+@require_safe
+def show_pending_change(request: HttpRequest, repo: str, number: int, pending_id: int) -> HttpResponse:
+    """Show the form that changes a comment of the reader's own pending review."""
+    principal = signed_in(request)
+    pull = queries.get_pull(principal, repo, number)
+    comment = get_pending(principal, pull, pending_id)
+    return _show_change(request, pull, comment, forms="pull-pending", may_edit=True, may_delete=True)
+
+
+def _show_change(
+    request: HttpRequest, pull: PullRequest, comment: Comment | PendingComment, *, forms: str, **rights: bool
+) -> HttpResponse:
+    place = [pull.repository.name, pull.number, comment.pk]
+    context = {
         "comment": comment,
-        "repository": repo,
-        "pull": number,
-        "may_edit": reader.may_edit(comment),
-        "may_delete": reader.may_delete(comment),
+        "is_pending": forms == "pull-pending",
+        "edit_url": reverse(f"{forms}-edit", args=place),
+        "delete_url": reverse(f"{forms}-delete", args=place),
+        "preview_url": reverse("pull-preview", args=place[:2]),
         "page": request.GET.get("page", ""),
+        **rights,
     }
-    return pages.render(request, "pulls/_change_comment.html", form)
+    return pages.render(request, "pulls/_change_comment.html", context)
 
 
 @require_safe
