@@ -6,7 +6,7 @@ itself: `tests/unit/test_private_names.py` pins them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 from django.db import connection
@@ -63,7 +63,7 @@ class _Compiled:
         places = {stand_in[0] if isinstance(stand_in, list) else stand_in: at for at, stand_in in enumerate(stand_ins)}
         self._params = [(places.get(value), value) for value in params]
         self._sql = sql
-        self._has_lists = any(isinstance(stand_in, list) for stand_in in stand_ins)
+        self._lists = {at for at, stand_in in enumerate(stand_ins) if isinstance(stand_in, list)}
         select = compiler.select or []
         self._converters = compiler.get_converters([column for column, _sql, _alias in select])
         self._model = compiler.klass_info if issubclass(rows._iterable_class, ModelIterable) else None
@@ -75,14 +75,13 @@ class _Compiled:
 
     def fill_in(self, arguments: Sequence[Any]) -> tuple[str, list[Any]]:
         """Return the SQL and its values; an empty list is one of what no row has."""
-        if not self._has_lists:
+        if not self._lists:
             return self._sql, [value if at is None else arguments[at] for at, value in self._params]
         text, *texts = self._sql.split(_MARK)
         sql, values = [text], list[Any]()
         for (at, stand_in), text in zip(self._params, texts, strict=True):
             value = stand_in if at is None else arguments[at]
-            is_list = isinstance(value, Collection) and not isinstance(value, str)
-            items = (list(value) or [stand_in]) if is_list else [value]
+            items = (list(value) or [stand_in]) if at in self._lists else [value]
             sql += [", ".join([_MARK] * len(items)), text]
             values += items
         return "".join(sql), values
