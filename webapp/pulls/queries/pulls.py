@@ -55,7 +55,6 @@ if TYPE_CHECKING:
 
 NAMED_COMMITS = 20
 """Of a push, or of those with which it was opened, that are named."""
-_COMPARED = ("comparison", "before", "after")
 _PULLS = Prepared(
     lambda repository, number: PullRequest.objects.filter(repository_id=repository, number=number).select_related(
         "author"
@@ -65,19 +64,6 @@ _PULLS = Prepared(
 )
 _REVIEWS = Prepared(lambda pull: Review.objects.filter(pull_id=pull).select_related("reviewer"), int)
 _SPECS = Prepared(lambda repository, sha: SpecRecord.objects.filter(repository_id=repository, sha=sha), int, str)
-_DATASETS = Prepared(
-    lambda pull: (
-        PullDataset.objects.filter(pull_id=pull).select_related(*_COMPARED, "dataset").order_by("change", "path")
-    ),
-    int,
-)
-_NAMED = Prepared(
-    lambda pull, reader: NamedComparison.objects.filter(
-        Q(reviewer=None) | Q(reviewer=reader), row__pull_id=pull
-    ).select_related(*_COMPARED),
-    int,
-    int,
-)
 _LATEST_BUILD = Prepared(
     lambda repository, branch: (
         Build.objects.filter(repository_id=repository, branch=branch, kind="run")
@@ -674,5 +660,17 @@ def read_dataset_rows(principal: Principal, pull: PullRequest) -> list[PullDatas
 
 
 def _with_comparisons(principal: Principal, rows: QuerySet[PullDataset]) -> QuerySet[PullDataset]:
-    named = NamedComparison.objects.select_related(*_COMPARED).filter(Q(reviewer=None) | Q(reviewer=principal.user_id))
-    return rows.select_related(*_COMPARED, "dataset").prefetch_related(Prefetch("comparisons", named))
+    return _compared(rows).prefetch_related(Prefetch("comparisons", _select_named(principal.user_id)))
+
+
+def _compared(rows: QuerySet[PullDataset]) -> QuerySet[PullDataset]:
+    return rows.select_related("comparison", "dataset", "before", "after")
+
+
+def _select_named(reader: int) -> QuerySet[NamedComparison]:
+    named = NamedComparison.objects.select_related("comparison", "before", "after")
+    return named.filter(Q(reviewer=None) | Q(reviewer=reader))
+
+
+_DATASETS = Prepared(lambda pull: _compared(PullDataset.objects.filter(pull_id=pull)).order_by("change", "path"), int)
+_NAMED = Prepared(lambda pull, reader: _select_named(reader).filter(row__pull_id=pull), int, int)
