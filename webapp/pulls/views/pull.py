@@ -315,7 +315,7 @@ def show_change(request: HttpRequest, repo: str, number: int, comment_id: int) -
     pull = queries.get_pull(principal, repo, number)
     comment, reader = threads.get_comment(pull, comment_id), RemarkReader.of(principal, pull)
     rights = {"may_edit": reader.may_edit(comment), "may_delete": reader.may_delete(comment)}
-    return _show_change(request, pull, comment, forms="pull-comment", **rights)
+    return _show_change(request, pull, comment, is_pending=False, **rights)
 
 
 @require_safe
@@ -324,16 +324,17 @@ def show_pending_change(request: HttpRequest, repo: str, number: int, pending_id
     principal = signed_in(request)
     pull = queries.get_pull(principal, repo, number)
     comment = get_pending(principal, pull, pending_id)
-    return _show_change(request, pull, comment, forms="pull-pending", may_edit=True, may_delete=True)
+    return _show_change(request, pull, comment, is_pending=True, may_edit=True, may_delete=True)
 
 
 def _show_change(
-    request: HttpRequest, pull: PullRequest, comment: Comment | PendingComment, *, forms: str, **rights: bool
+    request: HttpRequest, pull: PullRequest, comment: Comment | PendingComment, *, is_pending: bool, **rights: bool
 ) -> HttpResponse:
+    forms = "pull-pending" if is_pending else "pull-comment"
     place = [pull.repository.name, pull.number, comment.pk]
     context = {
         "comment": comment,
-        "is_pending": forms == "pull-pending",
+        "is_pending": is_pending,
         "edit_url": reverse(f"{forms}-edit", args=place),
         "delete_url": reverse(f"{forms}-delete", args=place),
         "preview_url": reverse("pull-preview", args=place[:2]),
