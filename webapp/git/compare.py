@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 import pygit2
 from pygit2.enums import DeltaStatus, DiffFind, DiffOption, FileMode
 
-from webapp.git.diff import ChangedFile, CodeDiff, FileDiff, changed_file_of_delta, file_diff_of_patch, long_file_diff
+from webapp.git.diff import (
+    ChangedFile,
+    CodeDiff,
+    FileDiff,
+    changed_file_of_delta,
+    file_diff_of_patch,
+    long_file_diff,
+    paths_of_delta,
+)
 from webapp.git.errors import TooBig
 from webapp.git.objects import MAX_FILE_BYTES, Objects
 
@@ -66,17 +74,19 @@ def list_changes(
 def list_changed_paths(repository: Path, base: str | None, head: str) -> frozenset[str]:
     """List the paths at which two commits differ, however many: of a file that moved both. No file is read."""
     diff = _diff_trees(Objects(repository), base, head, context=0)
-    changes = [changed_file_of_delta(delta) for delta in diff.deltas]
-    return frozenset(path for file in changes for path in (file.path, file.old_path))
+    return frozenset().union(*(paths_of_delta(delta) for delta in diff.deltas))
 
 
 def _diff(objects: Objects, base: str | None, head: str, *, context: int, ignore_whitespace: bool) -> pygit2.Diff:
     options = DiffOption.IGNORE_WHITESPACE if ignore_whitespace else DiffOption.NORMAL
     diff = _diff_trees(objects, base, head, context=context, options=options)
     # A file that was renamed is two until the files are read.
-    _check(objects, diff, most=2 * MAX_DIFF_FILES)
+    _check_count(diff, most=2 * MAX_DIFF_FILES)
+    if (size := _add_up_bytes(objects.path, base, head)) > MAX_DIFF_BYTES:
+        msg = f"The files of the comparison have {size} bytes, more than {MAX_DIFF_BYTES}."
+        raise TooBig(msg)
     diff.find_similar(flags=DiffFind.FIND_RENAMES)
-    _check(objects, diff, most=MAX_DIFF_FILES)
+    _check_count(diff, most=MAX_DIFF_FILES)
     return diff
 
 
@@ -89,14 +99,18 @@ def _diff_trees(
     return objects.find_commit(base).tree.diff_to_tree(tree, flags=options, context_lines=context)
 
 
-def _check(objects: Objects, diff: pygit2.Diff, *, most: int) -> None:
+def _check_count(diff: pygit2.Diff, *, most: int) -> None:
     if len(diff) > most:
         msg = f"The comparison touches {len(diff)} files, more than {MAX_DIFF_FILES}."
         raise TooBig(msg)
-    size = sum(objects.measure(blob) for delta in diff.deltas for blob in _blobs_of(delta))
-    if size > MAX_DIFF_BYTES:
-        msg = f"The files of the comparison have {size} bytes, more than {MAX_DIFF_BYTES}."
-        raise TooBig(msg)
+
+
+@lru_cache(maxsize=64)
+def _add_up_bytes(repository: Path, base: str | None, head: str) -> int:
+    """Measure all versions of the files that differ; kept, since a page that shows a few of them asks, too."""
+    objects = Objects(repository)
+    diff = _diff_trees(objects, base, head, context=0)
+    return sum(objects.measure(blob) for delta in diff.deltas for blob in _blobs_of(delta))
 
 
 def _is_long(objects: Objects, delta: pygit2.DiffDelta) -> bool:
@@ -116,10 +130,9 @@ def _find_changes(
 ) -> Iterator[tuple[int, pygit2.DiffDelta, ChangedFile]]:
     """Find what a comparison changes, or what of some files by their new or old names, each with its place in it."""
     for place, delta in enumerate(diff.deltas):
-        file = changed_file_of_delta(delta)
-        is_wanted = paths is None or file.path in paths or file.old_path in paths
+        is_wanted = paths is None or not paths_of_delta(delta).isdisjoint(paths)
         if is_wanted and delta.status != DeltaStatus.UNMODIFIED:
-            yield place, delta, file
+            yield place, delta, changed_file_of_delta(delta)
 
 
 def _blobs_of(delta: pygit2.DiffDelta) -> Iterator[pygit2.Oid]:

@@ -198,6 +198,11 @@ def changed_file_of_delta(delta: pygit2.DiffDelta) -> ChangedFile:
     )
 
 
+def paths_of_delta(delta: pygit2.DiffDelta) -> set[str]:
+    """Return the names of one file of a comparison: two where it moved."""
+    return {_path(delta.new_file.raw_path), _path(delta.old_file.raw_path)}
+
+
 def _zero(sha: str) -> str:
     return sha if sha.strip("0") else ""
 
