@@ -59,20 +59,16 @@ DARK_THEMES = ("dark", "dark_dimmed", "dark_high_contrast", "dark_colorblind")
 # ---- icons, states, names ------------------------------------------------------------------------------------------
 
 
+@register.simple_tag
 @lru_cache(maxsize=512)
-def _icon(name: str, css: str, sprite: str) -> SafeString:
+def icon(name: str, css: str = "") -> SafeString:
+    """Draw an octicon of the sprite, in the colour of the text around it; a page draws hundreds of a few."""
     return format_html(
         '<svg class="icon{}" width="16" height="16" aria-hidden="true"><use href="{}#{}"/></svg>',
         f" {css}" if css else "",
-        sprite,
+        icon_sprite(),
         name,
     )
-
-
-@register.simple_tag
-def icon(name: str, css: str = "") -> SafeString:
-    """Draw an octicon of the sprite, in the colour of the text around it."""
-    return _icon(name, css, static(SPRITE))
 
 
 @register.simple_tag
@@ -199,6 +195,7 @@ def post_button(
 
 
 @register.simple_tag
+@lru_cache(maxsize=512)
 def avatar(name: str, size: str = "") -> SafeString:
     """Show the initial of a user or group in a colour that stays the same; size: sm, lg or nothing."""
     tone = int(hashlib.sha256(name.encode()).hexdigest(), 16) % 6
@@ -336,14 +333,10 @@ def value(cell: object, limit: int = LONG_TEXT) -> SafeString:
 
 
 @register.simple_tag
+@lru_cache(maxsize=1)
 def hidden_value() -> SafeString:
     """Show that there is a value which the reader may not see."""
-    return _hidden_value(static(SPRITE))
-
-
-@lru_cache(maxsize=8)
-def _hidden_value(sprite: str) -> SafeString:
-    return format_html('<span class="hid" title="{}">{}hidden</span>', HIDDEN_NOTE, _icon("lock", "xs", sprite))
+    return format_html('<span class="hid" title="{}">{}hidden</span>', HIDDEN_NOTE, icon("lock", "xs"))
 
 
 @register.simple_tag
