@@ -9,6 +9,7 @@ import './behaviour/live.js';
 import './behaviour/log.js';
 import './behaviour/markdown.js';
 import './behaviour/news.js';
+import './behaviour/preload.js';
 import './behaviour/sending.js';
 import './behaviour/tabs.js';
 import './behaviour/talk.js';

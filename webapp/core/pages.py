@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.shortcuts import render as render_template
-from django.utils.cache import patch_vary_headers
+from django.utils.cache import patch_cache_control, patch_vary_headers
 
 from webapp.core.errors import AppError
+
+PRELOADED_SECONDS = 2
+"""So long a browser may keep what it asked for before the click; what it sends with the question says which page it is for."""
 
 
 def wants_fragment(request: HttpRequest) -> bool:
@@ -43,7 +47,9 @@ def render(
         raise TypeError(msg)
     name = f"{template}#{fragment}" if fragment and wants_fragment(request) else template
     response = render_template(request, name, values, status=status)
-    patch_vary_headers(response, ["HX-Request", "HX-Target"])
+    patch_vary_headers(response, ["HX-Request", "HX-Target", "HX-History-Restore-Request", "X-Preload"])
+    if "X-Preload" in request.headers and status == HTTPStatus.OK:
+        patch_cache_control(response, private=True, max_age=PRELOADED_SECONDS)
     return response
 
 
