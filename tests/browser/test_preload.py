@@ -72,7 +72,7 @@ def test_what_was_sent_since_voids_what_was_asked_for(open_page: Callable[..., P
 
 def test_pointing_at_a_tab_leaves_what_is_being_written(open_page: Callable[..., Page]) -> None:
     page = open_page(PULL)
-    box = page.locator("#main textarea").first
+    box = page.locator("#main textarea:visible").first
     box.fill("Half a sen")
 
     rest_on(page, "#tab-schema")
