@@ -8,10 +8,10 @@ const linkAt = ({ target }) => target.closest('[hx-boost=true] a:not([hx-boost=f
 const nearest = (link, name) => link.closest(`[${name}]`)?.getAttribute(name);
 
 function preload(link) {
-  if (!link) return;
+  const target = link && nearest(link, 'hx-target');
+  if (!target) return;
   const more = JSON.parse(nearest(link, 'hx-headers') ?? '{}');
-  const target = nearest(link, 'hx-target').slice(1);
-  fetch(link.href, { headers: { ...more, 'HX-Request': true, 'HX-Target': target, 'X-Preload': state } })
+  fetch(link.href, { headers: { ...more, 'HX-Request': true, 'HX-Target': target.slice(1), 'X-Preload': state } })
     .then((answer) => answer.text()).catch(() => {}); // the click asks once more, and says what is wrong
 }
 
