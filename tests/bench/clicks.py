@@ -9,8 +9,6 @@ of nowhere, as a key does it, and with a pointer that has come to rest on what i
 from __future__ import annotations
 
 import argparse
-import os
-import shutil
 import statistics
 import tempfile
 from dataclasses import dataclass
@@ -19,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from playwright.sync_api import sync_playwright
 
+from tests.factories.browser import find_browser
 from tests.factories.installation import running_installation
 
 if TYPE_CHECKING:
@@ -83,9 +82,7 @@ def main() -> None:
 def measure(installation: Installation, repeat: int) -> dict[str, list[float]]:
     """Return the milliseconds of each act; its first time, which compiles, is left out."""
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(
-            executable_path=os.environ.get("CHROMIUM") or shutil.which("chromium"), chromium_sandbox=False
-        )
+        chromium = playwright.chromium.launch(executable_path=find_browser(), chromium_sandbox=False)
         page = chromium.new_page(base_url=installation.url, viewport={"width": 1400, "height": 1000})
         page.goto("/login")
         page.fill("#id_username", "mira")

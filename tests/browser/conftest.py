@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from playwright.sync_api import Page
 
+from tests.factories.browser import find_browser
 from tests.factories.installation import Demo, Installation
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ addEventListener('securitypolicyviolation', (event) => {
 def browser_type_launch_args() -> dict[str, Any]:
     """Return how Debian's Chromium starts; Playwright's own browser is never fetched."""
     return {
-        "executable_path": os.environ.get("CHROMIUM") or shutil.which("chromium"),
+        "executable_path": find_browser(),
         "chromium_sandbox": False,
         "args": ["--no-first-run", *(f"--disable-{name}" for name in QUIET)],
     }

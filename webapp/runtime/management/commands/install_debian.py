@@ -40,8 +40,8 @@ class Command(BaseCommand):
 
 def _list_missing() -> list[str]:
     missing = []
-    if shutil.which("chromium") is None:
-        missing.append("chromium")
+    if shutil.which("chromium-headless-shell") is None:
+        missing.append("chromium-headless-shell")
     if not Path("/usr/share/fonts/truetype/liberation").is_dir():
         missing.append("fonts-liberation")
     if not Path("/usr/share/fonts/truetype/dejavu").is_dir():
