@@ -19,6 +19,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from tests.factories.databases import SHARED, fill_memory
 
+gc.disable()
 _ROOT = Path(__file__).resolve().parents[1]
 _HOME = tempfile.mkdtemp(prefix="tributary-test-")
 os.environ["TRIBUTARY_HOME"] = _HOME
@@ -138,9 +139,10 @@ def _rank(path: str, starts: Sequence[str]) -> int:
 
 
 def pytest_collection_finish() -> None:
-    """Take all that collecting made out of what the garbage collector looks at, over and over, while tests run."""
+    """Take all that collecting made out of what the garbage collector looks at, over and over, until tests are over."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

@@ -42,6 +42,7 @@ HEADERS = (
     "Accept",
     "HX-Request",
     "HX-Target",
+    "X-Preload",
     "X-PLTR-Branch",
     "Cookie",
 )

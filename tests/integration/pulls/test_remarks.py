@@ -227,6 +227,18 @@ def test_rows_that_take_the_place_of_others_are_those_of_the_page(
     assert "<body" in reader.get(f"{PAGE}/data?dataset=/shop/orders", headers=history).text
 
 
+def test_what_is_asked_for_before_the_click_is_kept_for_a_moment(reader: Client, pull: PullRequest) -> None:
+    before = {"HX-Request": "true", "X-Preload": "17"}
+    answer = reader.get(f"{PAGE}/commits", headers=before)
+    assert set(answer["Cache-Control"].split(", ")) == {"private", "max-age=2"}
+    assert {"HX-Request", "HX-Target", "HX-History-Restore-Request", "X-Preload", "Cookie"} <= {
+        *answer["Vary"].split(", ")
+    }
+    assert "Cache-Control" not in reader.get(f"{PAGE}/commits").headers
+    refused = reader.get("/r/shop/pulls/999/commits", headers=before)
+    assert (refused.status_code, "Cache-Control" in refused.headers) == (404, False)
+
+
 def test_a_tab_that_comes_in_place_is_that_of_its_address_without_the_frame(reader: Client, pull: PullRequest) -> None:
     headers = {"HX-Request": "true", "HX-History-Restore-Request": "true", "HX-Target": "main"}
     with CaptureQueriesContext(connection) as of_page:
