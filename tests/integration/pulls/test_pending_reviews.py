@@ -172,6 +172,19 @@ def test_what_is_pending_is_changed_taken_out_and_discarded(pull: PullRequest, m
         services.edit_pending(comment=first, body="Again", by=mira)
 
 
+def test_a_page_shows_the_newest_of_a_long_review_and_the_way_to_all(
+    pull: PullRequest, mira: Principal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("webapp.pulls.pages.conversation.PENDING", 2)
+    client = a_client(mira)
+    for body in ("First said", "Second said", "Third said"):
+        services.add_pending(pull=pull, body=body, by=mira)
+    newest = client.get(PAGE).text
+    assert [text in newest for text in ("First said", "Second said", "Third said", "1 earlier")] == [False, *[True] * 3]
+    every = client.get(f"{PAGE}?pending=all").text
+    assert [text in every for text in ("First said", "Second said", "Third said", "1 earlier")] == [*[True] * 3, False]
+
+
 def test_a_review_has_an_end(pull: PullRequest, mira: Principal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("webapp.pulls.services.pending.MOST_PENDING", 1)
     services.add_pending(pull=pull, body="One", by=mira)

@@ -24,15 +24,17 @@ from webapp.pulls.rules.reviewers import ReviewerState
 from webapp.pulls.rules.states import PullState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from webapp.core.principals import Principal
-    from webapp.pulls.models import Label, PullDataset, PullRequest
+    from webapp.pulls.models import Label, PendingComment, PullDataset, PullRequest
     from webapp.pulls.queries.unseen import UnseenData
     from webapp.pulls.rules.checks import CheckResult
 
 ENTRIES = 50
 """Of the timeline, on a page."""
+PENDING = 20
+"""Comments of the reader's own review, on a page: the others are where they belong in code and data, and on a page of all."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,8 @@ class ConversationPage:
     news_url: str
     """Where the page asks for what comes after its newest entry."""
     pending: list[PendingEntry]
-    """What waits for the reader's own review."""
+    """What waits for the reader's own review, the newest of it without anything asked."""
+    earlier_pending: int
     merge: MergeBox
     reviewers: list[Reviewer]
     offered: OfferedNames | None
@@ -139,14 +142,15 @@ class News:
 
 
 def read_conversation(
-    principal: Principal, repository: str, number: int, *, before: int | None = None
+    principal: Principal, repository: str, number: int, *, before: int | None = None, shows_all_pending: bool = False
 ) -> ConversationPage:
     """Return what the Conversation tab shows; `before` counts entries from the beginning, so that its addresses last."""
     loaded = load(principal, repository, number)
     head = read_head(principal, loaded)
     reader = RemarkReader.of(principal, loaded.pull)
     timeline = read_timeline(principal, loaded, replace(reader, pending=()))  # they have a box of their own
-    pending = _list_pending(principal, loaded, reader)
+    waiting = reader.pending if shows_all_pending else reader.pending[-PENDING:]
+    pending = _list_pending(principal, loaded, waiting, reader)
     may_sort = may_ask(principal, loaded.pull)
     opened, *rest = timeline.outlines
     end = min(len(rest) if before is None else before, len(rest))
@@ -163,6 +167,7 @@ def read_conversation(
         later_url=f"{head.url}?before={end + ENTRIES}" if end + ENTRIES < len(rest) else head.url,
         news_url=_find_news_url(loaded.pull, after=len(timeline), seen=timeline.seen),
         pending=pending,
+        earlier_pending=head.pending - len(pending),
         merge=describe_merge(principal, loaded, head),
         reviewers=_list_reviewers(loaded),
         offered=offer_reviewers(principal, loaded.pull) if head.is_open and may_sort else None,
@@ -220,8 +225,10 @@ def read_news(principal: Principal, repository: str, number: int, *, after: int,
     return News(entries, replies, _find_news_url(pull, after=end, seen=seen), references, own)
 
 
-def _list_pending(principal: Principal, loaded: Loaded, reader: RemarkReader) -> list[PendingEntry]:
-    anchors = [(comment.thread or comment).anchor for comment in reader.pending]
+def _list_pending(
+    principal: Principal, loaded: Loaded, waiting: Sequence[PendingComment], reader: RemarkReader
+) -> list[PendingEntry]:
+    anchors = [(comment.thread or comment).anchor for comment in waiting]
     places = PlaceReader.of(principal, anchors)
     return [
         PendingEntry(
@@ -229,7 +236,7 @@ def _list_pending(principal: Principal, loaded: Loaded, reader: RemarkReader) ->
             anchor=describe_anchor(loaded, places.show(anchor) or {}),
             reply_to=comment.thread.author.username if comment.thread else "",
         )
-        for comment, anchor in zip(reader.pending, anchors, strict=True)
+        for comment, anchor in zip(waiting, anchors, strict=True)
     ]
 
 

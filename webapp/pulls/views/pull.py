@@ -95,7 +95,9 @@ def new_pull(request: HttpRequest, repo: str) -> HttpResponse:
 def show_conversation(request: HttpRequest, repo: str, number: int) -> HttpResponse:
     """Show what was said and done, and what stands against the merge."""
     before = read_count(request.GET.get("before", ""))
-    page = conversation.read_conversation(signed_in(request), repo, number, before=before)
+    page = conversation.read_conversation(
+        signed_in(request), repo, number, before=before, shows_all_pending=request.GET.get("pending") == "all"
+    )
     return pages.render(request, "pulls/pull.html", page)
 
 
