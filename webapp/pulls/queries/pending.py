@@ -20,13 +20,11 @@ if TYPE_CHECKING:
 
 def list_pending(principal: Principal, pull: PullRequest) -> QuerySet[PendingComment]:
     """Select the comments of the reader's own pending review, the oldest first."""
-    return _select(pull.pk, principal.user_id)
+    return _select(pull.pk, principal.user_id).select_related("pull__repository")
 
 
 def _select(pull: int, author: int) -> QuerySet[PendingComment]:
-    return PendingComment.objects.filter(pull_id=pull, author_id=author).select_related(
-        "author", "thread__author", "pull__repository"
-    )
+    return PendingComment.objects.filter(pull_id=pull, author_id=author).select_related("author", "thread__author")
 
 
 _PENDING = Prepared(_select, int, int)
@@ -35,7 +33,10 @@ _PENDING = Prepared(_select, int, int)
 @asked_once
 def read_pending(principal: Principal, pull: PullRequest) -> Sequence[PendingComment]:
     """Return them: a page shows some beside what they are about, and how many there are."""
-    return _PENDING.all(pull.pk, principal.user_id)
+    comments = _PENDING.all(pull.pk, principal.user_id)
+    for comment in comments:
+        comment.pull = pull
+    return comments
 
 
 def get_pending(principal: Principal, pull: PullRequest, number: int) -> PendingComment:
