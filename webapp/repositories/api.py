@@ -277,7 +277,7 @@ class CommitView(RepositoryEndpoint):
         commit = queries.get_commit(repository, sha)
         branch = request.query_params.get("branch", "")
         published = queries.publications_of_commits(repository, [commit.sha], branch=branch)
-        files = queries.diff_commit(repository, commit.sha)
+        files = queries.diff_commit(repository, commit.sha, coloured=False)
         return Response(
             {
                 **shapes.ListedCommitSerializer(commit, context={"publications": published}).data,

@@ -198,12 +198,13 @@ def diff_commit(
     context: int = 3,
     ignore_whitespace: bool = False,
     paths: Collection[str] | None = None,
+    coloured: bool = True,
 ) -> list[FileDiff]:
     """Return what one commit changed against its first parent, or some of the files."""
     with git_refusals():
         git = repository.git
         older, newer = _find_parent(git, sha)
-        return _diff(git, older, newer, context, paths, ignore_whitespace=ignore_whitespace, coloured=True)
+        return _diff(git, older, newer, context, paths, ignore_whitespace=ignore_whitespace, coloured=coloured)
 
 
 def list_commit_changes(repository: Repository, sha: str, *, ignore_whitespace: bool = False) -> CodeDiff:
