@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from webapp.pulls.queries.unseen import UnseenData
     from webapp.pulls.rules.checks import CheckResult
 
-ENTRIES = 50
+ENTRIES = 30
 """Of the timeline, on a page."""
 PENDING = 20
 """Comments of the reader's own review, on a page: the others are where they belong in code and data, and on a page of all."""
