@@ -18,6 +18,7 @@ from django.urls import resolve
 from tests.factories import large
 from tests.factories.everything import list_operations, list_pages, write_route
 from webapp.accounts.queries import principal_for_user
+from webapp.pulls.pages import conversation
 from webapp.pulls.queries.waiting import list_reviews
 from webapp.site.pages import home as home_page
 
@@ -203,7 +204,7 @@ def test_pages_ask_no_more_where_there_is_more_and_lose_nothing(home: Path) -> N
     numbers = _walk(client, pages["find a file"], r"pipelines/part_\d+/step_(\d+)\.py</a>")
     assert sorted(map(int, numbers)) == list(range(size.files))
     assert _walk(client, f"{pages['find a file']}?q=step_123", r"/step_(\d+)\.py</a>") == ["123"]
-    remarks = _walk(client, f"{pages['a pull request']}?before=50", r"<p>(Remark \d+)</p>")
+    remarks = _walk(client, f"{pages['a pull request']}?before={conversation.ENTRIES}", r"<p>(Remark \d+)</p>")
     assert set(remarks) == {f"Remark {number}" for number in range(size.comments)}
     newest = client.get(pages["a pull request"]).content.decode()
     assert "Remark 0<" in newest
