@@ -9,6 +9,7 @@ import pytest
 
 from tests.factories.installation import Installation
 from tests.factories.spark import new_session, rest_catalog
+from tests.factories.tiers import further
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 BRANCH = "feature/cancelled-flights"
@@ -60,7 +61,7 @@ def describe_with_pyiceberg(
     return read.num_rows, read.column_names
 
 
-@pytest.mark.soak  # each run has both clients read the same in `tests/contract/catalog`
+@further("contract/catalog/test_partition_names.py::test_a_partitioned_table_is_made_on_two_branches")
 def test_every_dataset_reads_equal_in_both_clients(
     installation: Installation, token: str, tables: list[str], spark: Any
 ) -> None:
@@ -75,6 +76,7 @@ def test_every_dataset_reads_equal_in_both_clients(
                 assert rows == ROWS[table][number], (table, branch)
 
 
+@further("contract/catalog/test_catalog_spark.py::test_evolving_on_a_branch")
 def test_the_branch_has_its_own_schema_and_rows(installation: Installation, token: str, spark: Any) -> None:
     assert "cancelled" not in spark.table("plain.nyc.delays.daily").columns
     assert "cancelled" in spark.table("branch.nyc.delays.daily").columns
@@ -85,6 +87,7 @@ def test_the_branch_has_its_own_schema_and_rows(installation: Installation, toke
     assert "cancelled" not in master[1]
 
 
+@further("contract/catalog/test_catalog_spark_isolation.py::test_a_branch_travels_its_own_history")
 def test_a_branch_qualifier_reads_that_branch(spark: Any) -> None:
     wanted = spark.table("branch.nyc.delays.daily")
     other = spark.sql("SELECT * FROM branch.nyc.delays.daily.branch_master")

@@ -1,4 +1,4 @@
-"""Which cases of a matrix every run goes through, and which are for `make soak`."""
+"""Which tests and cases every run goes through, and which are for `make soak`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,15 @@ from collections.abc import Container, Iterable
 from typing import Any
 
 import pytest
+
+
+def further(quick: str) -> pytest.MarkDecorator:
+    """Mark a further witness, which is for soak: every run asks the same by a test that costs less.
+
+    `quick` names that one, from below `tests/`, as `file.py::test`; `tests/architecture/test_tiers.py` sees that every
+    run has it.
+    """
+    return pytest.mark.soak(quick)
 
 
 def thin(cases: Iterable[Any], *, every_run: Container[Any]) -> list[Any]:

@@ -20,6 +20,7 @@ from tests.factories.builds import PASSWORD, ROOT
 from tests.factories.disks import small_disk
 from tests.factories.postgres import Postgres, find_programs, running_postgres
 from tests.factories.supervised import SupervisedStack, find_process, supervised_stack
+from tests.factories.tiers import further
 from tests.faults.barrier import Barrier
 from tests.faults.client import Client
 from tests.faults.faults import DAMAGES, Fault, build_clock, list_faults
@@ -84,6 +85,7 @@ def running(folder: Path, **more: str) -> Iterator[SupervisedStack]:
         yield stack
 
 
+@further("integration/builds/test_crashes.py::test_worker_killed_is_noticed_and_the_job_tried_again")
 @pytest.mark.timeout(600)
 def test_faults_under_load(tmp_path: Path) -> None:
     with running(tmp_path) as stack:

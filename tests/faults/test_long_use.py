@@ -12,6 +12,7 @@ import pytest
 
 from tests.factories.builds import wait_until
 from tests.factories.supervised import supervised_stack
+from tests.factories.tiers import further
 from tests.faults.people import People
 from tests.faults.states import list_unfinished, note_usage
 from tests.faults.usage import Limits, Usage
@@ -29,7 +30,7 @@ TEMPORARY = ("jobs", "uploads")
 """Folders of the home in which nothing lies while nothing runs."""
 
 
-@pytest.mark.soak  # each run has the faults, after which nothing may be left, either: `test_faults.py`
+@further("integration/runtime/test_deaths.py::test_each_part_comes_back_and_leaves_nothing")
 @pytest.mark.timeout(600)
 def test_a_minute_of_use_leaves_nothing_behind(tmp_path: Path) -> None:
     use(tmp_path, seconds=20, samples=SAMPLES_OF_A_MINUTE, pause=0.2, limits=NO_LEAK_A_REQUEST)

@@ -17,6 +17,7 @@ from tests.factories.builds import HEAD, PIPELINE, Stack, make_transform, runnin
 from tests.factories.committer import Committer, Order
 from tests.factories.strace import killing_at
 from tests.factories.supervised import Process, list_descendants
+from tests.factories.tiers import further
 from tests.faults.client import Client
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
@@ -98,6 +99,7 @@ def read_chain(committer: Committer) -> list[int]:
     return [entry["snapshot-id"] for entry in view["snapshot-log"]]
 
 
+@further("integration/pulls/test_merging.py::test_a_cut_merge_is_taken_on_once")
 @numbers_of(20, 50, 75)
 def test_a_merge_killed_at_a_call_lands_once_and_is_built_once(tmp_path: Path, numbers: Sequence[int]) -> None:
     home = tmp_path / "home"

@@ -28,38 +28,22 @@ pytestmark = [
     pytest.mark.skipif(find_url() is not None, reason="this run is on PostgreSQL itself"),
 ]
 CATALOG = "tests/integration/catalog"
-OF_COMMITS = tuple(f"{CATALOG}/test_catalog_{name}.py" for name in ("api", "branches", "faults", "repeats"))
-"""Tests of what commits write while others write, and of what is left where one of them ends half way."""
 FSCK = "tests/integration/core/test_fsck.py"
-IN_THE_DATABASE = (
-    "a_clean_installation_is_clean",
-    "a_branch_whose_ref_is_gone_is_made_again",
-    "an_open_transaction_that_its_branch_does_not_know_is_named",
-    "a_transaction_of_a_build_that_is_over_is_aborted",
-    "a_merge_that_stopped_half_way_goes_on",
-    "a_dropped_constraint_is_named",
-    "a_job_whose_worker_is_gone_is_taken_over",
-    "a_database_older_than_warehouse_git_and_audit_log_is_named",
-    "a_reference_to_a_row_that_is_gone_is_named",
-    "a_database_older_than_the_program_is_all_that_is_said",
-)
-"""Damage that fsck finds or mends by statements; the first of these asks all the questions that fsck has."""
 SUITE = (
-    *OF_COMMITS,
+    f"{CATALOG}/test_catalog_repeats.py",
     "tests/contract/catalog/test_catalog_kill.py",
     "tests/integration/datasets/test_transactions.py",
     "tests/integration/core/test_databases.py",
-    *(f"{FSCK}::test_{name}" for name in IN_THE_DATABASE),
+    f"{FSCK}::test_a_clean_installation_is_clean",
     "tests/integration/core/test_old_statements.py",
-    "tests/integration/builds/test_services.py",
     "tests/integration/builds/test_lock_order.py",
     "tests/integration/dispatch",
 )
-"""Where the two databases differ: statements of their own, locks, what a death leaves."""
+"""Where the two databases differ: statements of their own, locks, what a death leaves. The one of fsck asks all it has."""
 LONG_GROUPS = {
     "tables at length": (
         CATALOG,
-        *(f"--ignore={path}" for path in (f"{CATALOG}/test_catalog_object_store.py", *OF_COMMITS)),
+        f"--ignore={CATALOG}/test_catalog_object_store.py",
         FSCK,
         "tests/contract/catalog/test_catalog_pyiceberg.py",
         "tests/integration/datasets",
@@ -68,11 +52,16 @@ LONG_GROUPS = {
     "builds at length": (
         "tests/integration/builds/test_crashes.py::test_worker_killed_is_noticed_and_the_job_tried_again",
         "tests/integration/builds/test_life.py",
+        "tests/integration/builds/test_services.py",
         "tests/integration/builds/test_specs.py",
         "tests/integration/builds/test_uploads.py",
     ),
     "pull requests": ("tests/integration/pulls",),
     "long tier": (
+        "tests/integration/pulls/test_loads.py",
+        "tests/integration/pulls/test_queue_story.py",
+        "tests/integration/pulls/test_restored.py",
+        "tests/integration/pulls/test_sides.py",
         "tests/integration/core/test_rolling_upgrade.py::test_both_releases_serve_one_home",
         "tests/contract/catalog/test_catalog_kit.py",
         "tests/contract/catalog/test_catalog_pyiceberg.py::test_four_processes_lose_nothing[branches0]",

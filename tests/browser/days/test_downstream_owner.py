@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.days.conftest import check_fit, compare_rows
+from tests.factories.tiers import further
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +18,11 @@ if TYPE_CHECKING:
 
     from tests.browser.days.conftest import Api
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.timeout(600),
+    further("integration/pulls/test_lineage.py::test_readers_on_any_branch_are_named_with_what_is_known"),
+]
 BRANCH = "feature/late-flights"
 PASTE = """(editor, text) => {
   const clipboardData = new DataTransfer();

@@ -10,6 +10,7 @@ import pytest
 
 from tests.contract.catalog.conftest import ROOT, Server, environment_of
 from tests.factories.guide import Reader, read_chapter
+from tests.factories.tiers import further
 from webapp.catalog.rules.endpoints import ENDPOINTS
 from webapp.catalog.rules.protection import NOT_FROM_A_BRANCH
 from webapp.datasets.rules import snippets
@@ -25,6 +26,7 @@ create_user(username="ines", password="{PASSWORD}", by=None)
 """
 
 
+@further("contract/catalog/test_catalog_spark.py::test_creating_on_a_branch")
 @pytest.mark.spark
 @pytest.mark.usefixtures("session")
 def test_every_block_prints_what_it_says(server: Server) -> None:

@@ -27,6 +27,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DoubleType, StringType
 
 from tests.contract.catalog.conftest import Server
+from tests.factories.tiers import further
 
 pytestmark = pytest.mark.contract
 On = Callable[..., Any]
@@ -313,7 +314,9 @@ def _write(uri: str, token: str, branch: str | None, table: tuple[str, str], wor
         done += 1
 
 
-@pytest.mark.soak  # each run has writers of every kind lose nothing: `test_catalog_writers.py`
+@further(
+    "contract/catalog/test_catalog_writers.py::test_real_clients_and_bare_requests_with_and_without_the_header_lose_nothing"
+)
 @pytest.mark.parametrize("branches", [["a", "a", "b", None], [None] * 4])
 @pytest.mark.timeout(240)
 def test_four_processes_lose_nothing(server: Server, on: On, namespace: str, branches: list[str | None]) -> None:

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.contract.catalog.conftest import Rows, Server, Sql
+from tests.factories.tiers import further
 
 pytestmark = [pytest.mark.contract, pytest.mark.spark, pytest.mark.timeout(240)]
 WEEK_S = 7 * 24 * 3600
@@ -98,6 +99,7 @@ def test_a_branch_travels_its_own_history(sql: Sql, namespace: str) -> None:
         assert len(sql(f"select * from {reader}.{table} version as of 'kept'")) == 2
 
 
+@further("contract/catalog/test_catalog_spark.py::test_maintenance_on_main_breaks_no_branch")
 def test_maintenance_that_really_removes_breaks_no_branch(server: Server, sql: Sql, namespace: str) -> None:
     table = f"{namespace}.t"
     sql(f"create table main_.{table} (id bigint)")

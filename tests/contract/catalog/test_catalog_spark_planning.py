@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.contract.catalog.conftest import Sql
-from tests.factories.tiers import thin
+from tests.factories.tiers import further, thin
 
 pytestmark = [pytest.mark.contract, pytest.mark.spark, pytest.mark.timeout(240)]
 FILTERS = (
@@ -41,6 +41,7 @@ def make(sql: Sql, table: str, partitioning: str, version: int) -> None:
     sql(f"insert into {table} values (11L, null, date '2024-02-01', timestamp '2024-02-01 00:00:00', 11.25, null)")
 
 
+@further("contract/catalog/test_catalog_spark_planning.py::test_branches_tags_time_travel_and_increments")
 @pytest.mark.parametrize(
     ("version", "partitioning"),
     thin(

@@ -14,10 +14,15 @@ import requests
 
 from tests.factories.broker import Redis, ringing, running_redis
 from tests.factories.builds import HEAD, Stack, make_transform, running_stack
+from tests.factories.tiers import further
 from webapp.builds.services.queue import RESOLVE_TASK, RUN_TASK
 from webapp.runtime import doorbell
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.timeout(600),
+    further("integration/builds/test_crashes.py::test_lost_messages_are_rung_again"),
+]
 PATIENCE_S = 20
 """Generous: a request that meets an absent broker answers in about a second."""
 OUTPUTS = 4

@@ -11,6 +11,7 @@ import pytest
 from tests.factories.broker import empty_broker
 from tests.factories.builds import HEAD, Stack, make_transform, wait_until
 from tests.factories.postgres import find_url
+from tests.factories.tiers import further
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
 
@@ -59,6 +60,7 @@ def test_worker_killed_is_noticed_and_the_job_tried_again(stack: Stack) -> None:
     assert stack.open_transactions() == []
 
 
+@further("integration/builds/test_crashes.py::test_worker_killed_is_noticed_and_the_job_tried_again")
 def test_fork_server_killed_and_the_job_tried_again(stack: Stack) -> None:
     build_id, job_id = start_slow_build(stack, "fork_killed")
     stack.kill("fork")
@@ -151,6 +153,7 @@ def {name}(i0, out):
 """
 
 
+@further("property/test_jobs_changelog.py::test_applying_leads_where_the_source_went_and_twice_is_once")
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_changelog_whose_job_is_killed_around_its_commit_is_applied_once(stack: Stack, moment: str) -> None:
     name, path = f"follow_{moment}", f"/shop/follow/follow_{moment}"

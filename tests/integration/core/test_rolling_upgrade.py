@@ -23,6 +23,7 @@ from tests.factories.browsing import sign_in
 from tests.factories.builds import HEAD, PASSWORD, Stack, make_transform
 from tests.factories.released import read_release
 from tests.factories.rolling import Upgrade, upgrading
+from tests.factories.tiers import further
 
 pytestmark = [
     pytest.mark.integration,
@@ -71,7 +72,7 @@ def upgrade(tmp_path: Path) -> Iterator[Upgrade]:
         yield found
 
 
-@pytest.mark.soak  # each run asks the last release's statements of today's tables: `test_old_statements.py`
+@further("integration/core/test_old_statements.py::test_old_processes_read_write_and_remove_in_every_table")
 def test_both_releases_serve_one_home(upgrade: Upgrade) -> None:
     sha = leave_work(upgrade.old)
     upgrade.migrate()

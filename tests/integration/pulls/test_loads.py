@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.factories.builds import HEAD, PIPELINE, Stack, make_transform, wait_until
+from tests.factories.tiers import further
 from tests.integration.pulls.conftest import Call
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
@@ -53,6 +54,7 @@ def kill_and_try_again(stack: Stack, ask: Call, build_id: int) -> Any:
     return build
 
 
+@further("integration/pulls/test_chosen_loads.py::test_a_box_on_the_page_is_ticked_and_the_merge_loads")
 def test_files_of_a_branch_land_by_choice(stack: Stack, ask: Call, pull: str) -> None:
     (loaded,) = ask("olek", "GET", f"{pull}/uploads", expect=200)["results"]
     assert [(upload["file"], upload["mode"], upload["rows"]) for upload in loaded["uploads"]] == [

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.factories.builds import HEAD, Stack, make_transform, wait_until
+from tests.factories.tiers import further
 from tests.integration.pulls.conftest import Call
 
 pytestmark = pytest.mark.integration
@@ -84,6 +85,7 @@ def test_two_that_are_green_apart_never_make_master_red(stack: Stack, ask: Call)
     assert [build["state"] for build in builds if {RATES, READER, APART} & set(build["targets"])].count("FAILED") == 0
 
 
+@further("integration/pulls/test_chosen_loads.py::test_the_queue_tests_what_is_loaded_and_holds_the_choice")
 def test_files_that_land_before_are_there_for_what_is_tested_behind_them(stack: Stack, ask: Call) -> None:
     assert stack.upload(FILES, "k,v\na,1\n").status_code == 201
     sums = source("queue_sums", reads=FILES, makes=SUMS, body="out.write_table(i0.arrow())")

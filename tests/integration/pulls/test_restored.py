@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.factories.builds import HEAD, PIPELINE, Stack, make_transform, wait_until
+from tests.factories.tiers import further
 from tests.integration.pulls.conftest import Call
 
 pytestmark = pytest.mark.integration
@@ -55,6 +56,7 @@ def counts(row: dict[str, Any]) -> tuple[int, int, int]:
     return row["rows"]["inserted"], row["rows"]["deleted"], row["rows"]["updated"]
 
 
+@further("integration/pulls/test_reverting.py::test_a_click_takes_back_what_a_merge_brought")
 def test_what_a_revert_makes_is_compared_with_what_was_before(stack: Stack, ask: Call) -> None:
     reverted = merge_a_change(stack, ask)
     pull = ask("ines", "POST", f"/repositories/shop/pulls/{reverted}/revert", expect=201)

@@ -11,6 +11,7 @@ import pytest
 from tests.factories import datasets as make_datasets
 from tests.factories import repositories as make
 from tests.factories.builds import HEAD, PIPELINE, Stack, make_transform, wait_until
+from tests.factories.tiers import further
 from tests.integration.pulls.conftest import Call
 from webapp.accounts.models import User
 from webapp.builds.models import PublishedSpec
@@ -71,6 +72,7 @@ def build_sides(stack: Stack, ask: Call, at: str, *sides: str) -> list[str]:
     return [build["branch"] for build in started["builds"]]
 
 
+@further("integration/pulls/test_sides.py::test_a_branch_that_takes_the_targets_commits_stands_on_their_rows")
 def test_what_the_code_does_and_what_the_target_did_are_told_apart(stack: Stack, ask: Call) -> None:
     """The branch changes the first of two transforms in a row while the data and the code on master move."""
     upload(stack, "1,10\n2,20\n3,30\n", mode="snapshot")
@@ -226,6 +228,7 @@ def test_a_branch_that_takes_the_targets_commits_stands_on_their_rows(stack: Sta
     ask("ines", "POST", f"{at}/close", expect=200)
 
 
+@further("integration/pulls/test_sides.py::test_a_branch_that_takes_the_targets_commits_stands_on_their_rows")
 def test_rows_of_taken_commits_that_nothing_compares_are_not_blamed_on_the_branch(stack: Stack, ask: Call) -> None:
     """Master's only rebuild of the commits that a branch has taken reads newer data than the branch has."""
     branch, pulls, counted = "feature/weigh", "/repositories/shop/pulls", "/shop/weighed"

@@ -20,6 +20,7 @@ import requests
 from tests.factories.browsing import sign_in
 from tests.factories.builds import PASSWORD, PIPELINE, Stack, running_stack
 from tests.factories.crowds import measure_processor, read_peak_mib
+from tests.factories.tiers import further
 
 pytestmark = pytest.mark.integration
 BRANCH = "large"
@@ -49,6 +50,7 @@ SMALL = Size(columns=120, rows=3_000, file_bytes=2 << 20, seconds=120)
 FULL = Size(columns=1_000, rows=1_000_000, file_bytes=50 << 20, seconds=900)
 
 
+@further("integration/pulls/test_growth.py::test_pages_ask_no_more_where_there_is_more_and_lose_nothing")
 @pytest.mark.parametrize(
     "size",
     [

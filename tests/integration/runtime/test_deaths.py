@@ -19,6 +19,7 @@ import requests
 from tests.factories.builds import HEAD, ROOT, make_transform, wait_until
 from tests.factories.crowds import silent_connections
 from tests.factories.supervised import Process, SupervisedStack, list_descendants, supervised_stack
+from tests.factories.tiers import further, thin
 from tests.faults.pace import OwnTime
 from webapp.runtime.home_lock import hold_home
 from webapp.runtime.supervisor import MISSES_ALLOWED, PROBE_EVERY
@@ -87,6 +88,7 @@ def test_silent_connections_are_no_reason_to_kill_web(stack: SupervisedStack) ->
     assert [parent, *workers_of(parent)] == before
 
 
+@further("integration/runtime/test_deaths.py::test_silent_connections_are_no_reason_to_kill_web")
 def test_a_busy_web_is_not_killed(stack: SupervisedStack) -> None:
     """A hundred people who each ask for a page as soon as they have the last, for longer than the dead are waited for."""
     parent = stack.process_of("web")
@@ -131,7 +133,13 @@ def test_web_is_back_within_seconds_of_its_death(stack: SupervisedStack, record_
     assert took < BACK_S
 
 
-@pytest.mark.parametrize("part", ["worker-quick", "worker-builds", "sweep", "fork-server"])
+@pytest.mark.parametrize(
+    "part",
+    thin(
+        ["worker-quick", "worker-builds", "sweep", "fork-server"],
+        every_run=["worker-builds", "fork-server"],
+    ),
+)
 def test_each_part_comes_back_and_leaves_nothing(stack: SupervisedStack, part: str) -> None:
     process = stack.process_of(part)
     below = list_descendants(process.pid)
@@ -142,6 +150,7 @@ def test_each_part_comes_back_and_leaves_nothing(stack: SupervisedStack, part: s
     wait_until(lambda: stack.runs_again(part, since=process), seconds=60)
 
 
+@further("integration/runtime/test_deaths.py::test_web_is_back_within_seconds_of_its_death")
 def test_builds_outlive_the_death_of_web_and_have_their_effect_once(stack: SupervisedStack) -> None:
     """Eight light builds, web killed twice while their jobs read and commit: its workers first, then all of it."""
     names = [f"out{number}" for number in range(8)]
@@ -205,6 +214,7 @@ def test_dead_supervisor_takes_everything_with_it_and_the_next_one_starts(stack:
     assert len(listeners(stack.port)) == 1
 
 
+@further("integration/runtime/test_deaths.py::test_dead_supervisor_takes_everything_with_it_and_the_next_one_starts")
 def test_spark_dies_whole_with_each_of_its_processes_and_with_the_supervisor(tmp_path: Path) -> None:
     """Its sandbox is a chain of processes above the server; not waited for until it is warm, which takes long."""
     with supervised_stack(tmp_path / "home", SPARK_REMOTE="") as stack:

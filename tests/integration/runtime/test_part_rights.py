@@ -20,6 +20,7 @@ import pytest
 from tests.factories.builds import HEAD, PASSWORD, ROOT, make_transform
 from tests.factories.gate import Gate
 from tests.factories.supervised import SupervisedStack, supervised_stack
+from tests.factories.tiers import further
 from webapp.runtime.privileges import NOTHING, keep_only
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(500)]
@@ -168,6 +169,7 @@ def test_parts_have_no_rights_of_root_but_those_of_files(running: SupervisedStac
         assert fields["NoNewPrivs"] == "1", part
 
 
+@further("spark/builds/test_spark_builds.py::test_spark_transform_builds_within_seconds_on_a_warm_server")
 def test_an_installation_works_with_them(running: SupervisedStack, gate: Gate) -> None:
     running.make_repository()
     assert running.upload("/shop/raw", "id,amount\n1,10\n2,20\n").status_code == 201
@@ -184,6 +186,7 @@ def test_an_installation_works_with_them(running: SupervisedStack, gate: Gate) -
     running.call("DELETE", "/repositories/shop", expect=204)
 
 
+@further("unit/runtime/test_spark_server.py::test_a_server_that_starts_anew_for_others_is_no_fault_of_the_installation")
 def test_spark_starts_anew_for_other_people_and_that_is_no_fault(running: SupervisedStack) -> None:
     # it may be the job's that another test has run
     running.wait(lambda: "opened" in _ask_for_spark(running, "these"), seconds=60)

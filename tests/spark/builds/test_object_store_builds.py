@@ -11,8 +11,13 @@ import pytest
 
 from tests.factories.builds import HEAD, Stack, make_transform, running_stack, wait_until
 from tests.factories.object_store import BUCKET, SECRET, ObjectStore
+from tests.factories.tiers import further
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.timeout(400),
+    further("contract/catalog/test_catalog_object_store.py::test_pyiceberg_works_without_keys_of_its_own"),
+]
 SPARK = """from transforms.api import transform
 from transforms.tables import TableInput, TableOutput
 

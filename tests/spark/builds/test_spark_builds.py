@@ -20,6 +20,7 @@ import pytest
 from jobs.protocol import DiffRequest, DiffResult, SparkAccess, read_message, write_message
 from tests.factories import engine as tables
 from tests.factories.builds import Stack, running_stack, wait_until
+from tests.factories.tiers import further
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(800)]
 RENEWED_S = 300
@@ -268,6 +269,7 @@ def test_spark_transform_builds_within_seconds_on_a_warm_server(spark_stack: Sta
     assert took < 60  # the goal on an idle machine is 8 s
 
 
+@further("spark/engine/test_column_sources.py::test_columns_are_made_of_what_their_expressions_name")
 def test_the_plan_tells_what_columns_are_made_of(spark_stack: Stack) -> None:
     columns = {}
     for name in ("sums", "wide", "twice"):
@@ -297,6 +299,7 @@ def test_spark_writes_a_table_that_lies_beside_the_warehouse(spark_stack: Stack)
     assert spark_stack.load("/shop/beside/tens").location() == place
 
 
+@further("spark/engine/test_apply_by_spark.py::test_a_destination_with_more_columns")
 def test_spark_computes_and_applies_a_changelog_that_is_too_large_for_the_job(spark_stack: Stack) -> None:
     first = spark_stack.build("/shop/spark/current", seconds=RENEWED_S)
     assert first["state"] == "COMPLETED", (first, spark_stack.log(first["jobs"][0]["id"]))
@@ -337,6 +340,7 @@ def test_files_of_master_are_out_of_reach_from_the_server(spark_stack: Stack) ->
     assert sorted(spark_stack.rows("/shop/spark/sums"), key=str) == before
 
 
+@further("spark/builds/test_spark_builds.py::test_files_of_master_are_out_of_reach_from_the_server")
 def test_what_a_job_left_on_the_server_meets_no_job_of_other_people(spark_stack: Stack) -> None:
     """One of another repository that runs at the same moment, and waits until the server has started anew."""
     stack = spark_stack
@@ -356,6 +360,7 @@ def test_what_a_job_left_on_the_server_meets_no_job_of_other_people(spark_stack:
     assert len(stack.rows("/bank/sums")) == 3
 
 
+@further("integration/builds/test_sealed_files.py::test_what_a_job_has_changed_after_it_was_committed_is_not_published")
 def test_a_file_that_somebody_on_the_server_keeps_open_is_not_published(spark_stack: Stack) -> None:
     spark_stack.call("POST", "/repositories/shop/branches", json={"name": "held", "start_point": "master"}, expect=201)
     start, end = ATTACK.index("    rows = "), ATTACK.index("    HOLD")
@@ -421,6 +426,7 @@ def test_a_task_that_does_not_end_when_its_job_is_cancelled_ends_with_the_server
         assert build["state"] == "COMPLETED", spark_stack.log(lasting["id"])
 
 
+@further("spark/builds/test_spark_builds.py::test_cancelled_spark_job_ends_and_its_query_too")
 def test_a_cancelled_row_diff_ends_what_spark_computes_for_it(spark_stack: Stack, tmp_path: Path) -> None:
     folder = spark_stack.home / "warehouse" / "cancelled"
     numbers = np.arange(400_000)
@@ -484,6 +490,7 @@ def test_a_changelog_of_many_commits_is_computed_by_spark(spark_stack: Stack) ->
     assert [*map(int, told.split())] == [*range(commits)]
 
 
+@further("spark/engine/test_diff_cases_on_spark.py::test_both_executors_say_the_same_of_a_hard_history")
 def test_rows_that_are_too_many_for_the_process_are_compared_by_spark_and_the_page_says_so(spark_stack: Stack) -> None:
     for content in ("id,v\n1,a\n2,b\n3,c\n", "id,v\n1,a\n2,B\n4,d\n"):
         assert spark_stack.upload("/shop/compared", content).status_code == 201

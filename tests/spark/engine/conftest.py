@@ -27,19 +27,42 @@ from tests.factories.spark import QUICK, new_session, rest_catalog
 from tests.property import engine_oracle as oracle
 
 Read = Callable[..., pa.Table]
-LONG = ("test_a_wide_table_is_measured_in_detail_where_it_changed",)
-"""Cases without values that are for soak all the same."""
+BY_SPARK_IN_EVERY_RUN = {
+    "test_diff_cases_on_spark.py": (
+        "test_a_field_of_a_struct_is_a_key",
+        "test_a_filter_holds_for_shared_files_and_rows_that_cross_it",
+        "test_a_new_row_with_the_key_of_an_untouched_file_is_found",
+        "test_a_null_key_is_a_value_and_is_reported",
+        "test_an_added_column_alone_changes_no_row",
+        "test_both_executors_choose_the_same_rows",
+        "test_both_executors_say_the_same_of_a_hard_history",
+        "test_counts_are_there_before_the_rows",
+        "test_duplicate_keys_fall_back_to_net_with_counts_and_examples",
+        "test_ends_without_a_common_history_compare",
+        "test_other_values_are_one_changed_cell",
+        "test_rules",
+        "test_statistics_of_both_ends",
+        "test_what_is_near_is_left_out_by_spark_and_what_is_not_is_judged_here",
+    ),
+    "test_changelog_nested_keys_on_spark.py": (
+        "test_a_field_of_a_struct_is_a_key",
+        "test_a_field_that_was_renamed_and_widened_is_the_same_key",
+        "test_a_merge_by_a_field_of_a_struct",
+    ),
+}
+"""Of cases that every run asks the embedded engine: those that it asks Spark, too, each with its first values."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Each case of the embedded engine goes through Spark in every run with its first values; the others are for soak."""
+    """The other cases go through Spark by `make soak`."""
     for item in items:
-        if item.path.name != "test_diff_cases_on_spark.py":
+        chosen = BY_SPARK_IN_EVERY_RUN.get(item.path.name)
+        if chosen is None:
             continue
         # By their place in the case: the tests themselves come in another order in each run.
         is_later = hasattr(item, "callspec") and any(item.callspec.indices.values())
-        if is_later or item.name in LONG:
+        if is_later or item.originalname not in chosen:  # type: ignore[attr-defined] - each is a function
             item.add_marker(pytest.mark.soak)
 
 

@@ -20,7 +20,7 @@ from jobs.changelog.marks import make_marks
 from jobs.changelog.merge import merge_changelog
 from jobs.changelog.spark import mark_frame
 from jobs.engine.spark import tables
-from tests.factories.tiers import thin
+from tests.factories.tiers import further, thin
 from tests.spark.engine.conftest import Shared
 from tests.unit.jobs import test_changelog as cases
 from tests.unit.jobs.test_changelog import (  # noqa: F401 - collected here again
@@ -49,6 +49,7 @@ def _by_spark(monkeypatch: pytest.MonkeyPatch, shared: Shared) -> None:
     monkeypatch.setattr(cases, "in_child", lambda function: function())
 
 
+@further("spark/engine/test_apply_by_spark.py::test_a_destination_with_more_columns")
 @pytest.mark.parametrize("version", thin(["2", "3"], every_run=["3"]))
 def test_a_partitioned_destination_that_is_merged_on_read_and_has_wider_types(
     shared: Shared, tmp_path: Path, version: str

@@ -132,7 +132,7 @@ def check(spark: Any, folder: Path, table: str, before: int | None, after: int |
             (3, "copy-on-write", False),
             (3, "merge-on-read", True),
         ],
-        every_run=[(2, "merge-on-read", True), (3, "merge-on-read", True)],
+        every_run=[(3, "merge-on-read", True)],
     ),
 )
 def test_diff_of_a_spark_history(spark: Any, tmp_path: Path, version: int, mode: str, partitioned: bool) -> None:
@@ -155,7 +155,7 @@ def test_diff_of_a_spark_history(spark: Any, tmp_path: Path, version: int, mode:
     ("version", "mode"),
     thin(
         [(1, "copy-on-write"), (2, "copy-on-write"), (2, "merge-on-read"), (3, "merge-on-read")],
-        every_run=[(2, "copy-on-write"), (3, "merge-on-read")],
+        every_run=[(2, "copy-on-write")],
     ),
 )
 def test_changelog_of_a_spark_history(spark: Any, version: int, mode: str) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from tests.contract.catalog.conftest import Server
 from tests.factories.spark import QUICK, new_session, rest_catalog
+from tests.factories.tiers import further
 from tests.property import changelog_laws as laws
 from tests.spark.engine.agreement import agree, check_merged
 from tests.spark.engine.conftest import BothExecutors, Read, Shared
@@ -68,7 +69,7 @@ def check_net(seen: laws.History, read: Read) -> None:
     assert laws.events(seen, log) == laws.net_of(bags, 0, last)
 
 
-@pytest.mark.soak  # each run asks the same laws of what several programs wrote, Spark among them: `test_write_styles.py`
+@further("spark/engine/test_write_styles.py::test_the_laws_hold_of_what_several_programs_wrote")
 @pytest.mark.parametrize("style", SCRIPTS)
 def test_the_laws_hold_of_what_spark_wrote(style: str, write: Any, read_by_spark: Read) -> None:
     views = write(style, 3, SCRIPTS[style]).seen()

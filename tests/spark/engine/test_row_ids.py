@@ -11,7 +11,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
 from tests.factories import engine as tables
-from tests.factories.tiers import thin
+from tests.factories.tiers import further, thin
 from tests.spark.engine.conftest import Shared
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
@@ -64,6 +64,7 @@ def test_counts_by_row_ids_are_those_of_the_values(shared: Shared, tmp_path: Pat
     assert counted(tmp_path, table, first, last, row_filter="id > 3")[0] is None
 
 
+@further("spark/engine/test_row_ids.py::test_counts_by_row_ids_are_those_of_the_values")
 def test_older_tables_have_no_row_ids_to_count_by(shared: Shared, tmp_path: Path) -> None:
     table = shared.load(tmp_path, "t", schema=SCHEMA, properties={"format-version": "2"})
     for value in ("a", "b"):

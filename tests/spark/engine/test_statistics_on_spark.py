@@ -30,6 +30,7 @@ from pyiceberg.types import (
 from jobs.engine.measure import measured, statistics
 from jobs.engine.spark import statistics as spark_statistics
 from tests.factories import engine as tables
+from tests.factories.tiers import further
 from tests.spark.engine.conftest import BothExecutors
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
@@ -134,6 +135,7 @@ def test_an_end_without_rows_and_a_window_for_every_quantile(
     assert both.by_spark == 3
 
 
+@further("spark/engine/test_statistics_on_spark.py::test_values_of_every_kind_are_counted_alike")
 def test_columns_of_two_types_share_their_top_values(tmp_path: Path, both: BothExecutors) -> None:
     sides = []
     kinds = [(DoubleType(), [7.0, 7.5, -0.0, 0.0, NAN]), (StringType(), ["7.0", "x", "0.0", "NaN", None])]
@@ -154,6 +156,7 @@ def test_columns_of_two_types_share_their_top_values(tmp_path: Path, both: BothE
     assert columns["t"]["top"] == [{"value": "1969-01-01T00:00:00.000005", "before": 5, "after": 5}]
 
 
+@further("spark/engine/test_statistics_on_spark.py::test_values_of_every_kind_are_counted_alike")
 def test_what_spark_cannot_measure_this_process_does_and_says_so(
     tmp_path: Path, both: BothExecutors, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,6 +20,7 @@ from jobs.engine.plan.counts import count_rows
 from jobs.engine.spark.reader import find_obstacle
 from jobs.engine.write.writer import write_table
 from tests.factories import engine as tables
+from tests.factories.tiers import further
 
 SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "value", StringType()))
 
@@ -197,7 +198,7 @@ def test_a_null_is_no_empty_list_nor_map(tmp_path: Path) -> None:
     assert sorted(table.scan().to_arrow().to_pylist(), key=lambda row: row["id"]) == rows
 
 
-@pytest.mark.soak  # each run has a thousand columns with names of every kind, below
+@further("unit/engine/test_engine_changelog.py::test_any_other_name_length_and_width_will_do")
 def test_one_cell_among_a_thousand_columns(tmp_path: Path) -> None:
     names = [f"c{place}" for place in range(1000)]
     schema = Schema(*(NestedField(place + 1, name, LongType()) for place, name in enumerate(["id", *names])))
