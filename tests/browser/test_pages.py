@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
+
+from tests.factories.tiers import thin
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -110,8 +112,25 @@ PAGES_OF_ADMINS = {
     "user": "/settings/users/olek",
     "audit": "/settings/audit",
 }
-MOST_ALIKE = 12
+MOST_ALIKE = 5
 """So many lines of a table or a list are looked at: the others are drawn by the same lines of a template."""
+DARK_IN_EVERY_RUN = (
+    "home",
+    "guide",
+    "repository-edit",
+    "repository-commit",
+    "pull",
+    "pull-code",
+    "pull-schema",
+    "pull-data",
+    "pull-statistics",
+    "pull-checks",
+    "pull-lineage",
+    "dataset",
+    "dataset-compare",
+    "build",
+)
+"""Each kind of content once; the style guide has every component, and is looked at in both schemes."""
 OF_COLOURS = ["color-contrast", "link-in-text-block"]
 """Rules of axe that may find in the dark what they do not in the light; no other looks at colours."""
 OPEN_POPOVERS = """() => document.querySelectorAll('details').forEach((details) => {
@@ -143,26 +162,34 @@ def test_page_is_sound(name: str, open_page: Callable[..., Page], places: dict[s
     assert page.evaluate("document.querySelectorAll('*').length") <= MOST_NODES
     assert page.evaluate(RUN_OVER) == []
     check_width(page)
-    check_all_open(page, seen)
+    check_all_open(page, seen, "light")
+
+
+@pytest.mark.parametrize("name", thin(PAGES, every_run=DARK_IN_EVERY_RUN))
+def test_page_is_sound_in_the_dark(
+    name: str, open_page: Callable[..., Page], places: dict[str, Any], seen: set[str]
+) -> None:
+    page = open_page(PAGES[name].format(**places), looks=True)
+    check_all_open(page, seen, "dark")
 
 
 @pytest.mark.parametrize("name", PAGES_OF_ADMINS)
 def test_page_of_admins_is_sound(name: str, open_page: Callable[..., Page], seen: set[str]) -> None:
     page = open_page(PAGES_OF_ADMINS[name], who="admin", looks=True)
     check_width(page)
-    check_all_open(page, seen)
+    check_all_open(page, seen, "light", "dark")
 
 
 @pytest.mark.parametrize("name", ["login"])
 def test_page_for_strangers_is_sound(name: str, open_page: Callable[..., Page], seen: set[str]) -> None:
     page = open_page(f"/{name}", who="", looks=True)
     check_width(page)
-    check_all_open(page, seen)
+    check_all_open(page, seen, "light", "dark")
 
 
 @pytest.fixture(scope="package")
 def seen() -> set[str]:
-    """Dialogs that have been looked at: they are the same on many pages."""
+    """Dialogs that have been looked at, each with the scheme: they are the same on many pages."""
     return set()
 
 
@@ -174,18 +201,20 @@ def check_width(page: Page) -> None:
     page.set_viewport_size(wide)  # type: ignore[arg-type] - each has a size
 
 
-def check_all_open(page: Page, seen: set[str]) -> None:
-    """Look for faults, light and dark, with everything open that opens: what is folded, popovers, each dialog."""
+def check_all_open(page: Page, seen: set[str], *schemes: Literal["light", "dark"]) -> None:
+    """Look for faults in these schemes, with everything open that opens: what is folded, popovers, each dialog."""
     page.evaluate(OPEN_POPOVERS)
-    dialogs = page.locator("dialog[id]").evaluate_all(DIALOGS_TO_OPEN)
-    new = [dialog for dialog in dialogs if re.sub(r"\d+", "", dialog) not in seen]
-    for dialog in ("", *new):
+    dialogs = {
+        dialog: f"{'-'.join(schemes)} {re.sub(r'[0-9]+', '', dialog)}"
+        for dialog in page.locator("dialog[id]").evaluate_all(DIALOGS_TO_OPEN)
+    }
+    for dialog in ("", *(dialog for dialog, kind in dialogs.items() if kind not in seen)):
         if dialog:
-            seen.add(re.sub(r"\d+", "", dialog))
+            seen.add(dialogs[dialog])
             if page.locator(f"[id='{dialog}']").evaluate(OPEN_DIALOG):
                 expect(page.locator(f"[id='{dialog}'] .dialog__body")).not_to_be_empty()
-        for scheme in ("light", "dark"):
-            page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type] - one of its literals
+        for scheme in schemes:
+            page.emulate_media(color_scheme=scheme)
             assert find_faults(page) == []
         if dialog:
             page.locator(f"[id='{dialog}']").evaluate("(dialog) => dialog.close()")

@@ -356,7 +356,7 @@ def _list_children(pid: int) -> list[int]:
 PREPARE = "from webapp.accounts.services import prepare_admin; prepare_admin()"
 
 
-def wait_until(is_true: Callable[[], bool], *, seconds: float, every: float = 0.1, most: float = 0) -> None:
+def wait_until(is_true: Callable[[], bool], *, seconds: float, every: float = 0.1, most: float = 0.3) -> None:
     """Wait until something holds; fail when it does not come. Pauses grow from `every` to `most`, where that is longer."""
     deadline = time.monotonic() + seconds
     pause = every

@@ -18,6 +18,7 @@ from typing import Any
 import requests
 
 from tests.factories.builds import ROOT, wait_until
+from tests.factories.databases import migrate
 from tests.factories.postgres import database_of, find_url
 from tests.factories.spark import QUICK_JAVA
 from webapp.runtime.probes import find_free_port
@@ -108,6 +109,7 @@ class Demo:
             _copy([*kept.iterdir()], home)
         else:
             home.mkdir(mode=0o700)
+            migrate(home, os.environ | database_of(home))
         with running_installation(home) as installation:
             if find_url() is None and not kept.exists():
                 _keep(home, kept)

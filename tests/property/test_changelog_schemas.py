@@ -15,6 +15,7 @@ from pyiceberg.table.name_mapping import create_mapping_from_schema
 
 from jobs.changelog import read_changelog
 from tests.factories import engine as tables
+from tests.factories.tiers import thin
 from tests.property import engine_oracle as oracle
 from tests.property.changelog_laws import Row, bag, check
 from tests.property.test_engine_diff import DEEPEST, KEY_POOLS, POOLS, field, rows_of
@@ -166,7 +167,7 @@ def check_any(style: str, given_history: Any) -> None:
         check(History(Path(folder), style, kinds, versions), keys)
 
 
-@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("style", thin(STYLES, every_run=["rewritten files", "positions", "vectors"]))
 def test_changes_are_those_of_the_versions_rows(style: str) -> None:
     QUICK(given(histories())(lambda found: check_any(style, found)))()
 

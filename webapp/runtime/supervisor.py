@@ -135,6 +135,7 @@ class Supervisor:
         self._report = say
         self._stopping = 0
         self._status_is_kept = True
+        self._written: dict[str, dict[str, object]] = {}
 
     def run(self) -> None:
         """Start and watch until SIGINT or SIGTERM, then stop everything."""
@@ -225,6 +226,8 @@ class Supervisor:
 
     def _write_status(self) -> None:
         status = {part.name: part.describe() for part in self.parts}
+        if status == self._written:
+            return
         partial = self._status.with_suffix(".part")
         try:
             partial.write_text(json.dumps(status))
@@ -236,6 +239,7 @@ class Supervisor:
             self._status_is_kept = False
             return
         self._status_is_kept = True
+        self._written = status
 
     def _stop_all(self) -> None:
         for part in reversed(self.parts):
