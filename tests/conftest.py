@@ -63,12 +63,13 @@ _HOURS = (
     "tests/fuzz/",
     "tests/contract/catalog/test_catalog_writers.py",
     "tests/faults/",
+    "tests/browser/",
     "tests/property/datasets/",
     "tests/spark/builds/",
     "tests/spark/",
     "tests/property/",
 )
-"""What takes longest in the long tier, by how paths begin; each file has a worker and a Spark of its own there."""
+"""What takes longest in the long tier, by how paths begin; each file but those of the browser has a worker of its own."""
 
 # How long an example takes says how busy the machine is, and nothing of what is tested.
 hypothesis_settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -91,7 +92,8 @@ class _Scheduling(LoadScopeScheduling):  # type: ignore[misc]
 
     def _split_scope(self, nodeid: str) -> str:
         path: str = nodeid.partition("::")[0]
-        return path if _is_long(self.config) else _find_group(path)
+        is_alone = _is_long(self.config) and not path.startswith("tests/browser/")
+        return path if is_alone else _find_group(path)
 
 
 def _is_long(config: pytest.Config) -> bool:
