@@ -20,6 +20,7 @@ from tests.contract.catalog.test_catalog_kill import kill_children_too
 from tests.contract.catalog.test_catalog_writers import Size, check_histories, make_table, run_writers, tell
 from tests.factories.builds import ROOT
 from tests.factories.postgres import Postgres, find_programs, find_url, make_database, running_postgres
+from tests.factories.tiers import further
 
 pytestmark = [
     pytest.mark.integration,
@@ -130,6 +131,7 @@ def check(run: Run) -> None:
     assert run.process.returncode == 0, said[-20_000:]
 
 
+@further("integration/core/test_databases.py::test_a_database_that_is_away_is_a_503")
 def test_a_database_that_is_restarted_under_load_loses_nothing(tmp_path: Path) -> None:
     with running_postgres() as database:
         server = start_server(tmp_path, DATABASE_URL=make_database(database.url, "restarted"))

@@ -49,6 +49,9 @@ def wait_for_end(ask: Call, number: int) -> dict[str, Any]:
     return read()
 
 
+@further(
+    "integration/pulls/test_merge_queue.py::test_each_is_tested_on_top_of_those_before_it_and_again_when_one_is_ejected"
+)
 def test_two_that_are_green_apart_never_make_master_red(stack: Stack, ask: Call) -> None:
     keep = 'out.write_table(i0.arrow().select(["id", "amount"]))'
     stack.commit(source("queue_rates", reads="/shop/orders", makes=RATES, body=keep))

@@ -137,7 +137,7 @@ def test_web_is_back_within_seconds_of_its_death(stack: SupervisedStack, record_
     "part",
     thin(
         ["worker-quick", "worker-builds", "sweep", "fork-server"],
-        every_run=["worker-builds", "fork-server"],
+        every_run=["worker-builds"],
     ),
 )
 def test_each_part_comes_back_and_leaves_nothing(stack: SupervisedStack, part: str) -> None:

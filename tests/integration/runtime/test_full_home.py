@@ -18,6 +18,7 @@ from jobs.entrypoints.cgroups import find_groups
 from tests.factories.builds import HEAD, make_transform, wait_until
 from tests.factories.disks import filled, small_disk
 from tests.factories.supervised import SupervisedStack, supervised_stack
+from tests.factories.tiers import further
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 PARTS = ("web", "fork-server", "worker-quick", "worker-builds", "sweep")
@@ -225,6 +226,9 @@ def test_repository_takes_no_more_git_objects_than_it_may(stack: SupervisedStack
     assert git("push", "origin", "HEAD:refs/heads/small", cwd=tmp_path / "clone", check=False).returncode == 0
 
 
+@further(
+    "integration/catalog/test_catalog_object_store.py::test_what_lies_in_the_store_counts_for_the_quota_of_its_repository"
+)
 def test_repository_holds_no_more_data_than_it_may(stack: SupervisedStack) -> None:
     stack.call("POST", "/repositories", json={"name": "tank", "template": "empty"}, expect=201)
     source = make_transform(
