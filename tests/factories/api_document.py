@@ -44,7 +44,7 @@ class ApiDocument:
         self.definitions = _strict(self.raw["components"]["schemas"])
         self.routes = [(_pattern(path), path) for path in sorted(self.raw["paths"], key=_generality)]
 
-    @property
+    @functools.cached_property
     def operations(self) -> dict[tuple[str, str], dict[str, Any]]:
         """Method and path → operation."""
         return {

@@ -31,8 +31,7 @@ pytestmark = [
 CATALOG = "tests/integration/catalog"
 FSCK = "tests/integration/core/test_fsck.py"
 SUITE = (
-    f"{CATALOG}/test_catalog_repeats.py",
-    "tests/contract/catalog/test_catalog_kill.py",
+    f"{CATALOG}/test_catalog_faults.py",
     "tests/integration/datasets/test_transactions.py",
     "tests/integration/core/test_databases.py",
     f"{FSCK}::test_a_clean_installation_is_clean",
@@ -46,6 +45,7 @@ LONG_GROUPS = {
         CATALOG,
         f"--ignore={CATALOG}/test_catalog_object_store.py",
         FSCK,
+        "tests/contract/catalog/test_catalog_kill.py",
         "tests/contract/catalog/test_catalog_pyiceberg.py",
         "tests/integration/datasets",
         "tests/contract/datasets",

@@ -173,8 +173,8 @@ def test_pages_ask_no_more_where_there_is_more_and_lose_nothing(home: Path) -> N
     alone = large.measure_all(small)
     size = large.MEDIUM
     medium = large.seed(size, prefix="medium")
-    beside, among = large.measure_all(small), large.measure_all(medium)
-    counted = {name: tuple(len(costs[name].queries) for costs in (alone, beside, among)) for name in among}
+    among = large.measure_all(medium)
+    counted = {name: tuple(len(costs[name].queries) for costs in (alone, among)) for name in among}
     assert {name: numbers for name, numbers in counted.items() if len(set(numbers)) > 1} == {}
     assert {name: cost.bytes for name, cost in among.items() if cost.bytes > MOST_BYTES and name not in WHOLE} == {}
     assert {name for name, cost in among.items() if len(_list_lookups(cost.queries)) > 1} == set()

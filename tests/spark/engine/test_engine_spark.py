@@ -19,7 +19,7 @@ from jobs.changelog import apply_changelog, read_changelog
 from jobs.protocol import SideRef
 from tests.factories import engine as tables
 from tests.factories.spark import QUICK, new_session
-from tests.factories.tiers import thin
+from tests.factories.tiers import further, thin
 from tests.property import engine_oracle as oracle
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -151,12 +151,10 @@ def test_diff_of_a_spark_history(spark: Any, tmp_path: Path, version: int, mode:
         check(spark, tmp_path, table, before, after)
 
 
+@further("spark/engine/test_write_styles.py::test_the_laws_hold_of_what_several_programs_wrote")
 @pytest.mark.parametrize(
     ("version", "mode"),
-    thin(
-        [(1, "copy-on-write"), (2, "copy-on-write"), (2, "merge-on-read"), (3, "merge-on-read")],
-        every_run=[(2, "copy-on-write")],
-    ),
+    [(1, "copy-on-write"), (2, "copy-on-write"), (2, "merge-on-read"), (3, "merge-on-read")],
 )
 def test_changelog_of_a_spark_history(spark: Any, version: int, mode: str) -> None:
     table = create(spark, f"log{version}{mode[0]}", version=version, mode=mode, partitioned=True)
