@@ -22,7 +22,7 @@ run: .venv/.runtime static/build/.stamp .venv/.jar ## set up what is missing and
 	@exec $(BIN)/python manage.py run
 
 test: .venv/.dev static/build/.stamp .venv/.jars debian ## ask every promise once, as each change is: the quicker witness of each
-	@$(PYTEST) -m "not soak" -n 5 --durations=40 $(ARGS)
+	@$(PYTEST) -m "not soak" -n 4 --durations=40 $(ARGS)
 
 soak: .venv/.dev static/build/.stamp .venv/.jars debian ## run the long tier: further witnesses, full sizes, fault matrices
 	@$(PYTEST) -m "soak" -n 4 -o timeout=3600 --durations=0 --durations-min=60 $(ARGS)
