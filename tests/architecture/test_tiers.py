@@ -25,17 +25,14 @@ def _list_witnesses(path: Path) -> Iterator[str]:
 
 def _find_marks(witness: str) -> str | None:
     """Return how a test is marked, by itself and with all of its file; None where there is no such test."""
-    name, _, test = witness.partition("::")
+    name, _, test_name = witness.partition("::")
     path = TESTS / name
-    if not path.exists():
+    body = ast.parse(path.read_text()).body if path.exists() else []
+    test = next((node for node in body if isinstance(node, ast.FunctionDef) and node.name == test_name), None)
+    if test is None:
         return None
-    marks: list[ast.expr] = []
-    found = False
-    for node in ast.parse(path.read_text()).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark":
-            marks.append(node.value)
-        elif isinstance(node, ast.FunctionDef) and node.name == test:
-            found = True
-            marks += [mark for mark in node.decorator_list if "parametrize" not in ast.unparse(mark)]
-    said = " ".join(map(ast.unparse, marks))
-    return said.replace(further.__name__, "soak") if found else None
+    marks = [
+        *(node.value for node in body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark"),
+        *(mark for mark in test.decorator_list if "parametrize" not in ast.unparse(mark)),
+    ]
+    return " ".join(map(ast.unparse, marks)).replace(further.__name__, "soak")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.contract.catalog.conftest import Sql
-from tests.factories.tiers import further, thin
+from tests.factories.tiers import further
 
 pytestmark = [pytest.mark.contract, pytest.mark.spark, pytest.mark.timeout(240)]
 FILTERS = (
@@ -44,10 +44,7 @@ def make(sql: Sql, table: str, partitioning: str, version: int) -> None:
 @further("contract/catalog/test_catalog_spark_planning.py::test_branches_tags_time_travel_and_increments")
 @pytest.mark.parametrize(
     ("version", "partitioning"),
-    thin(
-        [(3, ""), (2, "partitioned by (day, bucket(4, id))"), (3, "partitioned by (days(at), truncate(1, name))")],
-        every_run=[(2, "partitioned by (day, bucket(4, id))")],
-    ),
+    [(3, ""), (2, "partitioned by (day, bucket(4, id))"), (3, "partitioned by (days(at), truncate(1, name))")],
 )
 def test_the_same_rows_as_the_client_finds(sql: Sql, namespace: str, partitioning: str, version: int) -> None:
     table = f"{namespace}.t"

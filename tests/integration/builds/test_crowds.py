@@ -17,7 +17,7 @@ import requests
 
 from tests.factories.builds import HEAD, Stack, make_transform
 from tests.factories.supervised import list_descendants
-from tests.factories.tiers import further, thin
+from tests.factories.tiers import further
 from webapp.runtime.doorbell import QUEUES
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(3600)]
@@ -136,7 +136,7 @@ def check_silence(stack: Stack) -> None:
 
 
 @further("integration/builds/test_queue.py::test_users_take_turns_however_many_builds_each_asks_for")
-@pytest.mark.parametrize("branches", thin([1, 3], every_run=[3]))
+@pytest.mark.parametrize("branches", [1, 3])
 def test_sixty_builds_of_six_people_end(stack: Stack, branches: int) -> None:
     folder = f"crowd{branches}"
     paths = make_outputs(stack, folder)

@@ -135,10 +135,7 @@ def test_web_is_back_within_seconds_of_its_death(stack: SupervisedStack, record_
 
 @pytest.mark.parametrize(
     "part",
-    thin(
-        ["worker-quick", "worker-builds", "sweep", "fork-server"],
-        every_run=["worker-builds"],
-    ),
+    thin(["worker-quick", "worker-builds", "sweep", "fork-server"], every_run=["worker-builds"]),
 )
 def test_each_part_comes_back_and_leaves_nothing(stack: SupervisedStack, part: str) -> None:
     process = stack.process_of(part)

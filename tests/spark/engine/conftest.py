@@ -56,11 +56,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The other cases go through Spark by `make soak`."""
     for item in items:
         chosen = BY_SPARK_IN_EVERY_RUN.get(item.path.name)
-        if chosen is None:
+        if chosen is None or not isinstance(item, pytest.Function):
             continue
         # By their place in the case: the tests themselves come in another order in each run.
         is_later = hasattr(item, "callspec") and any(item.callspec.indices.values())
-        if is_later or item.originalname not in chosen:  # type: ignore[attr-defined] - each is a function
+        if is_later or item.originalname not in chosen:
             item.add_marker(pytest.mark.soak)
 
 

@@ -50,7 +50,7 @@ def _by_spark(monkeypatch: pytest.MonkeyPatch, shared: Shared) -> None:
 
 
 @further("spark/engine/test_apply_by_spark.py::test_a_destination_with_more_columns")
-@pytest.mark.parametrize("version", thin(["2", "3"], every_run=["3"]))
+@pytest.mark.parametrize("version", ["2", "3"])
 def test_a_partitioned_destination_that_is_merged_on_read_and_has_wider_types(
     shared: Shared, tmp_path: Path, version: str
 ) -> None:

@@ -29,7 +29,7 @@ from pyiceberg.types import (
 
 from jobs.changelog import read_changelog
 from tests.factories import engine as tables
-from tests.factories.tiers import further, thin
+from tests.factories.tiers import further
 from tests.property import engine_oracle as oracle
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
@@ -104,7 +104,7 @@ def compare(history: Any, read_by_spark: Callable[..., pa.Table], start: int | N
 
 
 @further("spark/engine/test_write_styles.py::test_the_laws_hold_of_what_several_programs_wrote")
-@pytest.mark.parametrize("keys", thin([None, ["id"]], every_run=[["id"]]))
+@pytest.mark.parametrize("keys", [None, ["id"]])
 def test_both_executors_tell_the_same_of_the_whole_history(
     history: Any, keys: list[str] | None, read_by_spark: Callable[..., pa.Table]
 ) -> None:
