@@ -40,6 +40,8 @@ MOST_SAID = 20_000
 MOST_SAID_OF_EACH = 4_000
 """The same where one answer says many such things."""
 _MOST_PROBLEM = 1_000
+MOST_USED = 2_000
+"""Files that a job's result names; a job that uses more depends on the whole repository."""
 
 
 class ProtocolError(ValueError):
@@ -117,6 +119,10 @@ class JobSpec:
     description: str = ""
     words: tuple[str, ...] | None = None
     """Words of its code, in small letters, that may name columns; None where nobody has looked or they are too many."""
+    covers: tuple[str, ...] = ()
+    """Keys of the modules and files that its digest covers; see `jobs/transforms/trace.py`."""
+    why_all: str = field(default="", metadata=_cut_at(MOST_SAID_OF_EACH))
+    """Why the whole repository counts; empty if it does not."""
 
 
 @dataclass(frozen=True)
@@ -160,6 +166,8 @@ class PublishResult:
     packages: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
     datasets: tuple[DatasetRules, ...] = ()
+    code: Mapping[str, str] = field(default_factory=dict)
+    """Path → fingerprint of every module of the commit: comments, layout and docstrings do not count."""
 
 
 # --- jobs -----------------------------------------------------------------------------------------
@@ -222,6 +230,8 @@ class JobManifest:
     executor: Executor = "auto"
     """Who computes changelogs in a Spark transform; "auto" goes by the size of the rows."""
     embedded_bytes: int = EMBEDDED_BYTES
+    covers: tuple[str, ...] = ()
+    """Keys that the digest covers: other files that the job uses are recorded with its result."""
 
 
 @dataclass(frozen=True)
@@ -305,6 +315,8 @@ class JobResult:
     outputs: Mapping[str, OutputResult] = field(default_factory=dict)
     checks: tuple[ExpectationResult, ...] = field(default=(), metadata=_at_most(1_000))
     error: JobError | None = None
+    used: tuple[str, ...] = field(default=(), metadata=_at_most(MOST_USED))
+    """Keys of the files of the repository that it used beyond those that its digest covers."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ One connection (SOCK_STREAM) is one request. Lines of JSON, each ended by a newl
       "limits": {"memory_bytes": 4294967296, "cpu_s": 3600, "nproc": 512, "nofile": 1024, "fsize": 4294967296,
                 "disk_bytes": 10737418240,     # all that it may add to its writable folders
                 "total_memory_bytes": 4294967296},  # all that its processes may hold; memory_bytes is each one's address space
-      "sandbox": {"readonly": ["/abs", ...], "writable": ["/abs", ...], "uid": 200123, "gid": 200123,
+      "sandbox": {"readonly": ["/abs", ...], "writable": ["/abs", ...], "layered": ["/abs", ...], "uid": 200123, "gid": 200123,
                   "sealed": ["/abs", ...], "seal": "/abs/seal.json", "tmp_bytes": 1073741824, "ports": [8000],
                   "hosts": ["store.example:443"], "hide": ["/home"]}}
 
@@ -80,6 +80,7 @@ ENTRYPOINTS = frozenset(
     }
 )  # fmt: skip
 MAX_REQUEST_BYTES = 1024 * 1024
+HASH_SEED = "0"
 REST_SECONDS = 0.05
 """Between two tries to take a caller for whom no descriptor is free, or to remove the group of processes that are ending."""
 # Light libraries first: most jobs are light, and a job that comes early waits only for the next import.
@@ -400,7 +401,7 @@ class _Order:
         if not isinstance(env, dict) or not all(isinstance(text, str) for pair in env.items() for text in pair):
             raise RequestError("'env' must map names to texts")
         wishes = {name: value for name, value in _object(request, "sandbox").items() if name != "hide"}
-        for name in ("readonly", "writable", "sealed", "hosts"):
+        for name in ("readonly", "writable", "layered", "sealed", "hosts"):
             wishes[name] = tuple(wishes.get(name, ()))
         if wishes.get("ports") is not None:
             wishes["ports"] = tuple(wishes["ports"])
@@ -443,12 +444,20 @@ def _fill(kind: type[Any], values: Mapping[str, Any]) -> Any:
     return kind(**values)
 
 
+def _fix_hash_seed() -> None:
+    """Start again with a fixed hash seed: else sets have another order in publication than in a job."""
+    if os.environ.get("PYTHONHASHSEED") != HASH_SEED:
+        os.environ["PYTHONHASHSEED"] = HASH_SEED
+        os.execv(sys.executable, sys.orig_argv)  # noqa: S606 - this program itself
+
+
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Start the server; see the head of this file."""
     parser = argparse.ArgumentParser(prog="python -m jobs.entrypoints.forkserver")
     parser.add_argument("--socket", type=Path, required=True)
     parser.add_argument("--mode", choices=("auto", "full", "user", "off"), default="auto")
     options = parser.parse_args(arguments)
+    _fix_hash_seed()
     hide_memory()
     mode: sandbox.Mode = sandbox.detect_mode() if options.mode == "auto" else options.mode
     # without a sandbox what is confined sees the groups, and may leave its own

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 
-from jobs.entrypoints.run import call_function, find_transform
+from jobs.entrypoints.run import call_function
 from jobs.entrypoints.usercode import describe_job_error, prepare_imports
 from jobs.protocol import (
     JobError,
@@ -17,6 +18,7 @@ from jobs.protocol import (
     write_message,
 )
 from jobs.transforms.context import Connections, TransformContext, say
+from jobs.transforms.declare import Transform, list_declared, name_functions
 from jobs.transforms.errors import TransformError
 from jobs.transforms.sampled import PreviewedInput, PreviewedRows
 
@@ -43,7 +45,7 @@ def main(path: str) -> int:
 
 def run(request: RunPreviewRequest, function: str) -> list[PreviewedOutput]:
     """Run one transform; return what it has written."""
-    transform = find_transform(function)
+    transform = _find_transform(function)
     samples = {sample.path: sample for sample in request.inputs}
     targets = {target.path: target for target in request.outputs}
     missing = [declared.path for declared in transform.inputs.values() if declared.path not in samples]
@@ -72,6 +74,15 @@ def run(request: RunPreviewRequest, function: str) -> list[PreviewedOutput]:
         if not output.is_written:
             say(f"warning: the transform wrote nothing to {output.path}")
     return [output.describe() for output in outputs.values() if output.is_written]
+
+
+def _find_transform(function: str) -> Transform:
+    module = function.partition(":")[0]
+    importlib.import_module(module)
+    transform = name_functions(list_declared()).get(function)
+    if transform is None:
+        raise TransformError(f"{module} declares no transform {function}")
+    return transform
 
 
 def _make_manifest(request: RunPreviewRequest, function: str) -> JobManifest:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -29,7 +30,9 @@ from jobs.protocol import (
 from jobs.transforms.columns import find_asked, list_words
 from jobs.transforms.declare import Transform, list_declared, name_functions
 from jobs.transforms.digest import Code, cover, list_modules
+from jobs.transforms.fingerprints import Files
 from jobs.transforms.seeds import FOLDER, SUFFIXES, Seed, list_seeds
+from jobs.transforms.trace import start_trace, stop_trace
 
 MOST_WORDS = 300_000
 """Of all JobSpecs of a commit."""
@@ -59,23 +62,31 @@ def publish(root: Path, packages: tuple[str, ...] = ()) -> PublishResult:
     if any(b"pyspark" in path.read_bytes() for _, path in list_modules(root, pipeline.packages)):
         allow_functions_before_session()
     chosen = packages or pipeline.packages
-    for module, path in list_modules(root, chosen):
+    modules = list(list_modules(root, chosen))
+    trace = start_trace(str(root))
+    for module, path in modules:
         if (error := _import(module, path, root)) is not None:
             errors.append(error)
+    stop_trace()
     jobspecs: tuple[JobSpec, ...] = ()
+    prints: dict[str, str] = {}
     if not errors:
-        declared = name_functions(entry for entry in list_declared() if Path(entry.file).is_relative_to(root))
-        code = Code(root)
-        jobspecs = tuple(describe_transform(name, entry, root, code) for name, entry in declared.items())
+        code = Code(Files(root), trace)
+        declared = [entry for entry in list_declared() if trace.find_path(entry.declared_in) is not None]
+        errors += _find_twins(declared, root)
+        named = name_functions(declared)
+        jobspecs = tuple(describe_transform(name, entry, root, code) for name, entry in named.items())
         jobspecs += tuple(seed.describe() for seed in seeds)
         errors += [*_find_duplicates(jobspecs), *_find_cycle(jobspecs)]
         jobspecs = tuple(_limit_words(jobspecs))
+        prints = code.files.fingerprint_modules()
     return PublishResult(
         jobspecs=() if errors else tuple(sorted(jobspecs, key=lambda spec: spec.function)),
         errors=tuple(errors),
         packages=chosen,
         folders=pipeline.folders,
         datasets=pipeline.datasets,
+        code={} if errors else prints,
     )
 
 
@@ -84,7 +95,7 @@ def describe_transform(name: str, transform: Transform, root: Path, code: Code) 
     covered = cover(transform, code)
     return JobSpec(
         function=name,
-        file=str(Path(transform.file).relative_to(root)),
+        file=str(Path(transform.declared_in).relative_to(root)),
         line=transform.line,
         profile=transform.profile,
         size=transform.size,
@@ -104,6 +115,8 @@ def describe_transform(name: str, transform: Transform, root: Path, code: Code) 
         incremental=transform.is_incremental,
         description=transform.description,
         words=list_words(covered),
+        covers=covered.keys,
+        why_all=covered.why_all,
     )
 
 
@@ -145,12 +158,26 @@ def _import(module: str, path: Path, root: Path) -> CodeError | None:
         importlib.import_module(module)
     except BaseException as error:
         return describe_failure(error, root, fallback=str(path.relative_to(root)))
-    loaded = Path(getattr(sys.modules[module], "__file__", None) or "")
-    if loaded.resolve() != path.resolve():
+    loaded = getattr(sys.modules[module], "__file__", None) or ""
+    if os.path.realpath(loaded) != os.path.realpath(path):
         return CodeError(
             str(path.relative_to(root)), 1, f"a module of another library is named {module!r}: rename this one"
         )
     return None
+
+
+def _find_twins(declared: list[Transform], root: Path) -> Iterator[CodeError]:
+    """Report transforms with the same name and output, which no name tells apart."""
+    places: dict[tuple[str, str, str], Transform] = {}
+    for entry in declared:
+        path = min(output.path for output in entry.outputs.values())
+        first = places.setdefault((entry.module, entry.name, path), entry)
+        if first is not entry:
+            file = str(Path(entry.declared_in).relative_to(root))
+            message = (
+                f"two transforms write {path}: {entry.name} ({file}:{first.line}) and {entry.name}; a dataset has one"
+            )
+            yield CodeError(file, entry.line, message)
 
 
 def _find_duplicates(jobspecs: tuple[JobSpec, ...]) -> Iterator[CodeError]:

@@ -6,6 +6,7 @@ import importlib
 import inspect
 import signal
 import sys
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
@@ -19,15 +20,16 @@ from jobs.entrypoints.usercode import (
     prepare_imports,
     ship_modules,
 )
-from jobs.protocol import ExpectationResult, JobError, JobManifest, JobResult, read_message, write_message
+from jobs.protocol import MOST_USED, ExpectationResult, JobError, JobManifest, JobResult, read_message, write_message
 from jobs.transforms.checking import ArrowSource, StagedSparkSource, run_checks
 from jobs.transforms.context import Connections, TransformContext, say
-from jobs.transforms.declare import Transform, list_declared, name_functions
+from jobs.transforms.declare import Transform, list_declared
 from jobs.transforms.errors import CheckFailed, TransformError
 from jobs.transforms.expectations import Source
 from jobs.transforms.inputs import IcebergInput
 from jobs.transforms.outputs import IcebergOutput
 from jobs.transforms.seeds import find_seed
+from jobs.transforms.trace import TREE, Trace, start_trace, stop_trace
 
 FAILED = 1
 
@@ -62,11 +64,12 @@ def run(manifest: JobManifest, connections: Connections) -> JobResult:
     root = Path(manifest.root).resolve()
     checks: list[ExpectationResult] = []
     try:
-        transform = load_transform(manifest, root)
+        transform, trace = load_transform(manifest, root)
         outputs = _call(transform, manifest, connections)
         _say_unwritten(outputs)
         checks = _check(transform, outputs, connections)
         results = {output.path: output.result() for output in outputs.values()}
+        used = () if trace is None else list_used(trace, manifest)
     except _Stopped:
         raise
     except CheckFailed as error:
@@ -84,38 +87,59 @@ def run(manifest: JobManifest, connections: Connections) -> JobResult:
         for line in failure.traceback.splitlines():
             say(line)
         return JobResult("failed", checks=tuple(checks), error=failure)
-    return JobResult("ok", outputs=results, checks=tuple(checks))
+    finally:
+        stop_trace()
+    return JobResult("ok", outputs=results, checks=tuple(checks), used=used)
 
 
-def load_transform(manifest: JobManifest, root: Path) -> Transform:
-    """Find the transform that the plan named: a seed, or what its module declares."""
+def load_transform(manifest: JobManifest, root: Path) -> tuple[Transform, Trace | None]:
+    """Find the transform that the plan named, and begin to record what it uses; of a seed the digest says all."""
     seed = find_seed(root, manifest.function, read_pipeline(root)[0].seed_types)
     if seed is not None:
-        return seed.as_transform()
+        return seed.as_transform(), None
     prepare_imports(root)
     if manifest.profile == "spark":
         allow_functions_before_session()
-    transform = find_transform(manifest.function)
+    trace = start_trace(str(root))
+    transform = find_transform(manifest.function, [target.path for target in manifest.outputs])
+    trace.is_running = True
     if manifest.profile == "spark":
         ship_modules(root)
-    return transform
+    return transform, trace
 
 
-def find_transform(function: str) -> Transform:
-    """Import the module of a transform and return what it declares under this name."""
-    module = function.partition(":")[0]
-    importlib.import_module(module)
-    transform = name_functions(list_declared(module)).get(function)
-    if transform is None:
-        raise TransformError(f"there is no transform {function} in this commit")
-    return transform
+def list_used(trace: Trace, manifest: JobManifest) -> tuple[str, ...]:
+    """Return the keys of all files of the repository that a job used, but for those that its digest covers."""
+    stop_trace()
+    covered = set(manifest.covers)
+    # what the job looks up in a module while it runs may be code that the digest leaves out
+    whole = [
+        key.replace("part:", "code:", 1) for key in covered if key.removeprefix("part:") not in trace.imported_later
+    ]
+    keys = ({f"code:{path}" for path in trace.modules} | trace.list_keys()) - covered - set(whole)
+    return (TREE,) if TREE in keys or len(keys) > MOST_USED else tuple(sorted(keys))
+
+
+def find_transform(function: str, outputs: Collection[str]) -> Transform:
+    """Import the module that declares a transform and return what writes these outputs.
+
+    Args:
+        function: the JobSpec's; it begins with the module's name.
+        outputs: paths of datasets. No two transforms share one, and they are the same in whatever order code declares.
+
+    """
+    importlib.import_module(function.partition(":")[0])
+    matches = [entry for entry in list_declared() if {output.path for output in entry.outputs.values()} == set(outputs)]
+    if len(matches) != 1:
+        count = "no transform writes" if not matches else f"{len(matches)} transforms write"
+        raise TransformError(f"{count} {', '.join(sorted(outputs))} in {function.partition(':')[0]} in this commit")
+    return matches[0]
 
 
 def _call(transform: Transform, manifest: JobManifest, connections: Connections) -> dict[str, IcebergOutput]:
     pinned = {source.name: source for source in manifest.inputs}
     targets = {target.name: target for target in manifest.outputs}
-    if set(pinned) != set(transform.inputs) or set(targets) != set(transform.outputs):
-        raise TransformError(f"the plan and the code of {manifest.function} name other inputs or outputs")
+    _check_datasets(transform, manifest)
     inputs = {name: IcebergInput(pinned[name], connections) for name in transform.inputs}
     outputs = {name: IcebergOutput(targets[name], connections) for name in transform.outputs}
     is_incremental = _decide_incremental(transform, manifest, inputs)
@@ -125,6 +149,22 @@ def _call(transform: Transform, manifest: JobManifest, connections: Connections)
         output.set_incremental(is_incremental=is_incremental, is_full_build=_is_full_build(manifest))
     call_function(transform, {**inputs, **outputs}, TransformContext(connections, is_incremental=is_incremental))
     return outputs
+
+
+def _check_datasets(transform: Transform, manifest: JobManifest) -> None:
+    """Refuse to run when a parameter stands for another dataset than in the plan."""
+    for kind, declared, planned in (
+        ("input", {name: source.path for name, source in transform.inputs.items()}, manifest.inputs),
+        ("output", {name: output.path for name, output in transform.outputs.items()}, manifest.outputs),
+    ):
+        expected = {entry.name: entry.path for entry in planned}
+        for name in sorted({*declared, *expected}):
+            if declared.get(name) != expected.get(name):
+                raise TransformError(
+                    f"{kind} {name!r} of {manifest.function} is {expected.get(name, 'nothing')} in the plan, but "
+                    f"{declared.get(name, 'nothing')} in the code: its declaration must not depend on anything outside "
+                    "the commit"
+                )
 
 
 def call_function(transform: Transform, arguments: dict[str, object], context: TransformContext) -> None:

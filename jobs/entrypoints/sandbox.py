@@ -122,6 +122,8 @@ class Confinement:
 
     readonly: tuple[str, ...] = ()
     writable: tuple[str, ...] = ()
+    layered: tuple[str, ...] = ()
+    """Folders that may be read, each through a layer of its own: who watches one sees what this process opens alone."""
     sealed: tuple[str, ...] = ()
     """Folders that may be written, and whose files are taken over, checked and recorded at the end; see sealing.py."""
     seal: str = ""
@@ -491,7 +493,8 @@ def _build_root(confinement: Confinement, uid: int, gid: int, home: int | None) 
     _make_proc()
     _private_folder("/tmp", confinement.tmp_bytes)  # noqa: S108 - before the folders, which may lie below it
     for path, writable in _visible(confinement):
-        _bind(path, writable=writable)
+        if path not in confinement.layered or not _layer(path):
+            _bind(path, writable=writable)
     _make_users(uid, gid)
     if confinement.doors is not None:
         _write_file("/new/etc/hosts", write_hosts(confinement.doors))
@@ -509,7 +512,8 @@ def _visible(confinement: Confinement) -> list[tuple[str, bool]]:
     shared = [name for name in _ETC if confinement.doors is None or name not in _NAMES]
     paths |= {f"/etc/{name}": False for name in shared if os.path.exists(f"/old/etc/{name}")}
     paths |= {str(path): False for path in _python_folders() | {here}}
-    paths |= {os.path.abspath(path): False for path in (*confinement.readonly, *confinement.openable)}
+    shown = (*confinement.readonly, *confinement.layered, *confinement.openable)
+    paths |= {os.path.abspath(path): False for path in shown}
     paths |= {os.path.abspath(path): True for path in (*confinement.writable, *confinement.sealed)}
     return sorted(paths.items(), key=lambda binding: binding[0].count("/"))
 
@@ -537,6 +541,23 @@ def _bind(path: str, *, writable: bool) -> None:
     _mount(source, target, None, _MS_BIND | _MS_REC)
     flags = _MS_REMOUNT | _MS_BIND | _locked_flags(target) | _MS_NOSUID | _MS_NODEV
     _mount(None, target, None, flags if writable else flags | _MS_RDONLY)
+
+
+def _layer(path: str) -> bool:
+    """Show a folder through an overlay; return whether that works here."""
+    source, target, nothing = f"/old{path}", f"/new{path}", "/new/empty"
+    if any(character in path for character in ":,\\") or not os.path.isdir(source):
+        return False
+    _make_parents(target)
+    for folder in (target, nothing):
+        os.makedirs(folder, exist_ok=True)
+        os.chmod(folder, 0o755)
+    flags = _MS_RDONLY | _MS_NOSUID | _MS_NODEV
+    try:
+        _mount("overlay", target, "overlay", flags, f"lowerdir={nothing}:{source}")
+    except OSError:
+        return False
+    return True
 
 
 def _locked_flags(target: str) -> int:

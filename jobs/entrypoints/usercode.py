@@ -14,6 +14,7 @@ from types import TracebackType
 import jobs.transforms
 from jobs.engine.failures import describe
 from jobs.protocol import CodeError, JobError
+from jobs.transforms import trace
 
 MAX_TRACEBACK_LINES = 60
 _RESERVED = frozenset({"jobs", "transforms", "webapp"})
@@ -26,6 +27,8 @@ def prepare_imports(root: Path) -> None:
     os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
     # nothing is written into the folder with the code, which may be read-only
     sys.dont_write_bytecode = True
+    # bytecode that somebody committed is not what the source says
+    sys.pycache_prefix = "/nonexistent"
     jobs.transforms.install()
     importlib.invalidate_caches()
     handler = logging.StreamHandler(sys.stdout)
@@ -113,6 +116,7 @@ def _format_traceback(error: BaseException, root: Path) -> list[str]:
     shown = traceback.TracebackException.from_exception(error)
     part: traceback.TracebackException | None = shown
     while part is not None:
+        part.stack[:] = [frame for frame in part.stack if frame.filename != trace.__file__]
         own = [index for index, frame in enumerate(part.stack) if _inside(frame.filename, root)]
         part.stack[:] = [frame for index, frame in enumerate(part.stack) if index in {*own, len(part.stack) - 1}]
         for frame in part.stack:

@@ -6,7 +6,11 @@ Modules:
     expectations: what must hold of an output.
     declare: the decorators that declare transforms.
     seeds: files that are the whole of a dataset, as transforms.
-    digest: a hash that moves when what a transform computes may have changed.
+    trace: records which files of a repository its code uses.
+    fingerprints: when these files count as changed.
+    reachable: which statements of a module certainly never run.
+    held_values: what a transform's function holds, written as text.
+    digest: a hash that stays only while a transform certainly computes the same.
     columns: which columns of its inputs a transform's code asks for, and which words it has.
     context: what a running transform knows: its connections, and `ctx`.
     inputs: one pinned input, read.

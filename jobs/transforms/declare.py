@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar, overload
 
@@ -92,9 +93,11 @@ class Transform:
     def __init__(self, function: Callable[..., Any], parameters: dict[str, object], profile: Profile) -> None:
         self.function = function
         self.name = function.__name__
-        self.module = function.__module__
-        self.file = function.__code__.co_filename
-        self.line = function.__code__.co_firstlineno
+        self.module, self.declared_in, line = _find_declaring_module(function)
+        # where a reader looks: at the function that a wrapper was put around
+        own = inspect.unwrap(function).__code__
+        is_own = own.co_filename == self.declared_in
+        self.line = own.co_firstlineno if is_own else line
         self.profile = profile
         self.inputs = {name: value for name, value in parameters.items() if isinstance(value, TableInput)}
         self.outputs = {name: value for name, value in parameters.items() if isinstance(value, TableOutput)}
@@ -153,6 +156,22 @@ class Transform:
         return wants_context
 
 
+def _find_declaring_module(function: Callable[..., Any]) -> tuple[str, str, int]:
+    """Return name, file and line of the module whose import declares a transform.
+
+    A factory in another module only makes the function: importing that module again would declare nothing.
+    """
+    frame = sys._getframe(2)
+    while frame is not None:
+        scope = frame.f_globals
+        name = str(scope.get("__name__"))
+        module = sys.modules.get(name)
+        if frame.f_code.co_name == "<module>" and module is not None and vars(module) is scope:
+            return name, frame.f_code.co_filename, frame.f_lineno
+        frame = frame.f_back  # type: ignore[assignment]
+    return function.__module__, function.__code__.co_filename, function.__code__.co_firstlineno
+
+
 _declared: list[Transform] = []
 
 
@@ -162,13 +181,18 @@ def list_declared(module: str | None = None) -> list[Transform]:
 
 
 def name_functions(transforms: Iterable[Transform]) -> dict[str, Transform]:
-    """Name each transform `package.module:function`; later ones of one name get `#2`, `#3` (declared in a loop)."""
-    named: dict[str, Transform] = {}
-    counts: dict[str, int] = {}
+    """Name each transform `package.module:function`; several of one name get their first output, `…:function@/nyc/a`.
+
+    The order in which they were declared does not count: transforms made in a loop over a set have none.
+    """
+    groups: dict[str, list[Transform]] = {}
     for entry in transforms:
-        name = f"{entry.module}:{entry.name}"
-        counts[name] = counts.get(name, 0) + 1
-        named[name if counts[name] == 1 else f"{name}#{counts[name]}"] = entry
+        groups.setdefault(f"{entry.module}:{entry.name}", []).append(entry)
+    named: dict[str, Transform] = {}
+    for name, entries in groups.items():
+        for entry in entries:
+            first = min(output.path for output in entry.outputs.values())
+            named[name if len(entries) == 1 else f"{name}@{first}"] = entry
     return named
 
 

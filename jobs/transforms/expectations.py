@@ -424,7 +424,8 @@ def in_range(column: str, low: Literal, high: Literal) -> Expectation:
 
 def in_set(column: str, values: Iterable[Literal]) -> Expectation:
     """Expect one of these values."""
-    listed = tuple(values)
+    # the order of a set is not the same in every process
+    listed = tuple(sorted(values, key=repr) if isinstance(values, set | frozenset) else values)
     if not listed:
         raise DeclarationError(f"in_set({column!r}): name at least one value")
     return _InSet(column, listed)

@@ -12,7 +12,7 @@ ROOT = Path(settings.BASE_DIR)
 BESIDE_PYTHON = {"templates": "**/*.*", "static/js": "**/*.js", "docker": "**/*"}
 CALLED_BY_NAME = {
     # Python
-    *("_value_", "dont_write_bytecode", "readinto", "seekable"),
+    *("_value_", "dont_write_bytecode", "pycache_prefix", "readinto", "seekable"),
     # Django, of models, forms, addresses, commands and middleware
     *("ordering", "indexes", "verbose_name_plural", "bound_field_class", "field_template_name"),
     *(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from jobs.protocol import InputSpec, JobSpec, OutputSpec
+from jobs.protocol import InputSpec, JobSpec, OutputSpec, PublishResult
 from tests.factories import datasets, repositories
 from webapp.accounts.models import User
 from webapp.builds import services
@@ -41,7 +41,9 @@ class World:
     def publish(self, *specs: JobSpec, branch: str = "master") -> None:
         """Publish JobSpecs as the branch's head declares them."""
         sha = repository_queries.get_head(self.repository, branch)
-        publication.replace_specs(repository=self.repository, branch=branch, sha=sha, jobspecs=specs)
+        publication.replace_specs(
+            repository=self.repository, branch=branch, sha=sha, result=PublishResult(jobspecs=tuple(specs))
+        )
         repository_services.set_publication(
             repository=self.repository, branch=branch, sha=sha, status=PublicationState.PUBLISHED, jobspecs=len(specs)
         )

@@ -101,9 +101,36 @@ class CodeColumns(models.Model):
     """Path → the columns that it asks for, and whether that is all that it reads of the input."""
     words = models.JSONField(null=True)
     """In small letters; None where they are too many."""
+    covers = models.JSONField(default=list, db_default=[])
+    """Keys of the modules and files that the digest covers (`jobs/transforms/trace.py`)."""
 
     def __str__(self) -> str:
         return f"columns of {self.digest[:12]}"
+
+
+class UsedFile(models.Model):
+    """A file that jobs of a digest used while they ran, beyond what the digest covers."""
+
+    digest = models.CharField(max_length=128)
+    key = models.CharField(max_length=4100)
+    """As in `jobs/transforms/trace.py`."""
+
+    class Meta(TypedModelMeta):
+        constraints: ClassVar = [models.UniqueConstraint(fields=["digest", "key"], name="used_file_once")]
+
+    def __str__(self) -> str:
+        return f"{self.key} of {self.digest[:12]}"
+
+
+class ModuleFingerprint(models.Model):
+    """What a module's code is, whatever its comments and layout."""
+
+    blob = models.CharField(max_length=40, unique=True)
+    """Git's name of its text."""
+    fingerprint = models.CharField(max_length=64)
+
+    def __str__(self) -> str:
+        return f"module {self.blob[:12]}"
 
 
 class BuildRows(Moves["Build"]):

@@ -92,6 +92,8 @@ class Sandbox:
     """What the process may see: folders to read, folders to write, hosts to reach, each as `name:port`."""
 
     readonly: Sequence[str] = ()
+    layered: Sequence[str] = ()
+    """Folders to read whose use by this process, and no other, it can watch."""
     writable: Sequence[str] = ()
     hosts: Sequence[str] = ()
     sealed: Sequence[str] = ()
@@ -106,6 +108,7 @@ class Sandbox:
         return {
             "readonly": list(self.readonly),
             "writable": list(self.writable),
+            "layered": list(self.layered),
             "ports": [],
             "hosts": list(self.hosts),
             "sealed": list(self.sealed),

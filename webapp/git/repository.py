@@ -30,7 +30,7 @@ from webapp.git.locks import UNCHANGED_SECONDS, Lease, find_locks, hold_lease, r
 from webapp.git.objects import MAX_FILE_BYTES, Objects, describe_commit, kind_of
 from webapp.git.paths import check_path
 from webapp.git.program import run_git
-from webapp.git.values import Blob, Change, CommitInfo, EntryKind, Person, TreeEntry
+from webapp.git.values import Blob, Change, CommitInfo, EntryKind, PathEntry, Person, TreeEntry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -398,6 +398,19 @@ class GitRepository:
             return kind_of(self.objects.find_commit(sha).tree[path])
         except (KeyError, ValueError, pygit2.GitError):
             return None
+
+    def describe_paths(self, sha: str, paths: Iterable[str]) -> dict[str, PathEntry]:
+        """Return what is at some paths of a commit, `.` being its root; those where nothing is are left out."""
+        root = self.objects.find_commit(sha).tree
+        entries: dict[str, PathEntry] = {}
+        for path in paths:
+            try:
+                item = root if path == "." else root[path]
+            except (KeyError, ValueError, pygit2.GitError):
+                continue
+            names = tuple(str(entry.name) for entry in item) if isinstance(item, pygit2.Tree) else ()
+            entries[path] = PathEntry(str(item.id), is_folder=isinstance(item, pygit2.Tree), names=names)
+        return entries
 
     def read_blob(self, sha: str, path: str, *, limit: int = MAX_FILE_BYTES) -> Blob:
         """Return a file; a symbolic link is its target as text and is never followed."""

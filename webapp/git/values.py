@@ -70,6 +70,16 @@ class TreeEntry:
     size: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class PathEntry:
+    """A file or folder of one commit, by Git's name of its content."""
+
+    id: str
+    is_folder: bool
+    names: tuple[str, ...] = ()
+    """Of what is in a folder."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blob:
     """One file at one commit."""

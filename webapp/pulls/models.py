@@ -115,6 +115,8 @@ class PullDataset(models.Model):
     """Why merging does not bring its rows to the target; empty where it does, by rebuilding them."""
     rule_changes = models.JSONField(default=list, db_default=[])
     """How the branch changes the dataset's review rules, in words."""
+    changed_files = models.JSONField(default=list, db_default=[])
+    """Files that differ and that its jobs use while they run, if its JobSpec itself is unchanged."""
     schema_status = models.CharField(max_length=12, default=NOT_COMPARED)
     is_rebuilt = models.BooleanField(default=True, db_default=True, db_column="has_jobspec")
     """Whether there is something to build where it is modified or new: not what was loaded over unchanged code."""

@@ -735,6 +735,11 @@ class PullDatasetSerializer(ShownComparisonSerializer):
     )
     lands_reason = serializers.CharField(required=False, help_text="why not, such as: it was loaded on the source")
     change = serializers.ChoiceField(source="row.change", choices=words(states.CHANGE_CHOICES))
+    changed_files = serializers.ListField(
+        source="row.changed_files",
+        child=serializers.CharField(),
+        help_text="files that its jobs use while they run and that differ, if its JobSpec is unchanged",
+    )
     current = serializers.BooleanField(
         source="row.current", help_text="the branch's data was made by the branch's published code"
     )

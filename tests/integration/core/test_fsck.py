@@ -22,6 +22,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 from django.db.migrations.recorder import MigrationRecorder
 
+from jobs.protocol import PublishResult
 from tests.factories import datasets as make
 from tests.factories import repositories as make_git
 from tests.factories.build_rows import a_jobspec, a_world, an_upload
@@ -95,7 +96,9 @@ def repository(home: Path) -> Repository:
 def publish(repository: Repository, branch: str) -> None:
     """Publish one JobSpec as the head of the branch declares it."""
     sha = repository.git.get_head(branch)
-    publication.replace_specs(repository=repository, branch=branch, sha=sha, jobspecs=[a_jobspec("make_orders")])
+    publication.replace_specs(
+        repository=repository, branch=branch, sha=sha, result=PublishResult(jobspecs=(a_jobspec("make_orders"),))
+    )
     repositories.set_publication(
         repository=repository, branch=branch, sha=sha, status=PublicationState.PUBLISHED, jobspecs=1
     )

@@ -39,7 +39,7 @@ class Home:
             "env": {"PATH": "/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8"},
             "sandbox": {
                 "hide": [str(self.path)],
-                "readonly": [str(self.code)],
+                "layered": [str(self.code)],
                 "writable": [str(self.job)],
                 "uid": self.uid,
             },

@@ -11,7 +11,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from jobs.protocol import InputSpec, JobSpec, OutputSpec
+from jobs.protocol import InputSpec, JobSpec, OutputSpec, PublishResult
 from tests.factories import datasets as make_datasets
 from tests.factories import repositories as make
 from tests.factories.pages import read_page
@@ -71,7 +71,7 @@ def a_spec(
 
 
 def publish(repository: Repository, branch: str, *specs: JobSpec) -> None:
-    replace_specs(repository=repository, branch=branch, sha="0" * 40, jobspecs=specs)
+    replace_specs(repository=repository, branch=branch, sha="0" * 40, result=PublishResult(jobspecs=tuple(specs)))
 
 
 @pytest.fixture

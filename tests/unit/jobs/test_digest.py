@@ -70,6 +70,7 @@ def changed(tmp_path: Path, file: str, old: str, new: str) -> set[str]:
         ("pipelines/module.py", "def other", "UNUSED = 1\n\ndef other"),
         ("pipelines/module.py", "from pipelines.shared import scale\n", "\n\n\nfrom pipelines.shared import scale\n"),
         ("pipelines/shared.py", "def unrelated(x):\n    return x", "def unrelated(x):\n    return -x"),
+        ("pipelines/module.py", "def other", "def third(out):\n    pass\n\ndef other"),
     ],
 )
 def test_what_does_not_compute_changes_nothing(tmp_path: Path, file: str, old: str, new: str) -> None:
@@ -84,6 +85,7 @@ def test_what_does_not_compute_changes_nothing(tmp_path: Path, file: str, old: s
         ("pipelines/module.py", "return 1\n", "return 2\n", {"second"}),
         ("pipelines/module.py", '"/x/b"', '"/x/c"', {"second"}),
         ("pipelines/module.py", "scale(x) + LIMIT", "scale(x) - LIMIT", {"first"}),
+        # both transforms load what their module imports, and a helper that is used may have any effect
         ("pipelines/shared.py", "FACTOR = 3", "FACTOR = 4", {"first"}),
         ("pipelines/shared.py", "x * FACTOR", "x / FACTOR", {"first"}),
         ("pipelines/constants.py", "SEED = 1", "SEED = 2", {"first"}),
@@ -96,7 +98,7 @@ def test_what_does_not_compute_changes_nothing(tmp_path: Path, file: str, old: s
             {"second"},
         ),
         ("pipelines/module.py", "LIMIT = 5", "LIMIT = 5\nif True:\n    LIMIT = 6", {"first", "second"}),
-        ("pipelines/shared.py", "FACTOR = 3", "FACTOR = 3\nfrom pipelines.constants import *", {"first"}),
+        ("pipelines/shared.py", "FACTOR = 3", "FACTOR = 3\nfrom pipelines.constants import *", {"first", "second"}),
     ],
 )
 def test_what_computes_changes_what_uses_it(tmp_path: Path, file: str, old: str, new: str, names: set[str]) -> None:

@@ -83,8 +83,8 @@ ALL = [make(name) for name in ("one", "two")]
         },
     )
     assert [(spec.function, spec.outputs[0].path) for spec in result.jobspecs] == [
-        ("pipelines.a:compute", "/x/one"),
-        ("pipelines.a:compute#2", "/x/two"),
+        ("pipelines.a:compute@/x/one", "/x/one"),
+        ("pipelines.a:compute@/x/two", "/x/two"),
     ]
     assert len({spec.digest for spec in result.jobspecs}) == 2
 

@@ -8,6 +8,7 @@ Modules:
     queue: who waits for whom before each dataset of a branch.
     totals: what a build's page says about all its jobs without loading them.
     readers: whose code reads a dataset, on any branch, and which columns of it.
+    used_files: files that jobs used while they ran, and what they were at a commit.
     sources: what the columns of datasets are made of.
     costs: what a rebuild took when it was last done.
     loads: uploads on branches, as a merge may repeat them.
@@ -39,9 +40,9 @@ from webapp.builds.queries.loads import BranchUploads, Upload, read_uploads
 from webapp.builds.queries.planning import (
     describe_published,
     describe_transactions,
-    find_digest,
     find_loaded,
     find_makers,
+    find_token,
     list_below,
     list_read,
 )
@@ -50,6 +51,7 @@ from webapp.builds.queries.readers import CodeReader, find_readers_on, list_made
 from webapp.builds.queries.sources import ColumnSource, MadeColumn, read_made_columns
 from webapp.builds.queries.specs import Lineage, list_jobspecs, read_lineage
 from webapp.builds.queries.totals import count_jobs
+from webapp.builds.queries.used_files import list_changed_files, read_tokens
 
 __all__ = [
     "BranchUploads",
@@ -66,17 +68,18 @@ __all__ = [
     "describe_transactions",
     "dump_plan",
     "find_build",
-    "find_digest",
     "find_loaded",
     "find_makers",
     "find_readers_on",
     "find_repository",
     "find_repository_by_name",
+    "find_token",
     "get_build",
     "get_job",
     "is_job_over",
     "list_below",
     "list_builds",
+    "list_changed_files",
     "list_failed_jobs",
     "list_jobs",
     "list_jobspecs",
@@ -93,5 +96,6 @@ __all__ = [
     "read_made_columns",
     "read_progress",
     "read_reasons",
+    "read_tokens",
     "read_uploads",
 ]

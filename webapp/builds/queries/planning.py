@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from django.db.models import Case, Exists, IntegerField, OuterRef, When
 
 from webapp.builds.models import RUN, UPLOAD, Build, Job, JobInput, PublishedInput, PublishedOutput, PublishedSpec
+from webapp.builds.queries import used_files
 from webapp.builds.queries.builds import list_tries
 from webapp.builds.rules import plan as rules
 from webapp.builds.rules.loads import Load
@@ -105,7 +106,8 @@ def make_versioned_plan(*, build: Build) -> tuple[BuildPlan, PlanVersion]:
     specs, paths, makers = load_specs_above(request.targets, request.chain)
     involved = rules.list_involved_paths(specs=specs, request=request)
     branches = _list_branches(involved, request.chain)
-    plan = rules.make_plan(specs=specs, request=request, datasets=_describe_datasets(branches))
+    datasets = _describe_datasets(branches)
+    plan = rules.make_plan(specs=specs, request=request, datasets=datasets, files=read_files(specs, datasets))
     return plan, PlanVersion(request.chain, paths, makers, involved, branches)
 
 
@@ -258,6 +260,18 @@ def _list_loaded(build: Build, loads: Sequence[Load]) -> list[str]:
     return list(jobs.filter(digest__in=[load.digest for load in loads]).values_list("digest", flat=True))
 
 
+def read_files(specs: Iterable[Spec], datasets: Mapping[str, DatasetState]) -> rules.SpecFiles:
+    """Return what the files are at the commits of JobSpecs that earlier jobs of the same digests used while they ran."""
+    files: dict[int, Mapping[str, str]] = {}
+    for spec in specs:
+        states = [datasets[path] for path in spec.output_paths if path in datasets]
+        visible = [committed for state in states for committed in state.committed.values()]
+        keys = {key for committed in visible if committed.digest == spec.digest for key in committed.files}
+        if keys:
+            files[spec.id] = used_files.read_values((spec.repository, spec.sha), keys)
+    return files
+
+
 def load_datasets(*, paths: Collection[str], branches: Collection[str]) -> dict[str, DatasetState]:
     """Return branches and, for the branches of the chain, what they show and from what it was made."""
     return _describe_datasets(_list_branches(paths, branches))
@@ -311,8 +325,10 @@ def describe_transactions(ids: Iterable[str]) -> dict[str, Committed]:
     transactions = Transaction.objects.in_bulk(list(ids))
     jobs = Job.objects.in_bulk([transaction.job_id for transaction in transactions.values() if transaction.job_id])
     read = _list_inputs(jobs)
+    used = used_files.list_used({job.digest for job in jobs.values() if job.kind == RUN})
     return {
-        key: _describe(transaction, jobs.get(transaction.job_id), read) for key, transaction in transactions.items()
+        key: _describe(transaction, jobs.get(transaction.job_id), read, used)
+        for key, transaction in transactions.items()
     }
 
 
@@ -342,7 +358,12 @@ def _list_inputs(jobs: Collection[str]) -> dict[str, dict[str, str]]:
     return read
 
 
-def _describe(transaction: Transaction, job: Job | None, read: Mapping[str, Mapping[str, str]]) -> Committed:
+def _describe(
+    transaction: Transaction,
+    job: Job | None,
+    read: Mapping[str, Mapping[str, str]],
+    used: Mapping[str, Collection[str]],
+) -> Committed:
     if job is None or job.kind == UPLOAD:
         return Committed(transaction.pk, transaction.branch_name, by=transaction.by, is_upload=job is not None)
     return Committed(
@@ -351,13 +372,14 @@ def _describe(transaction: Transaction, job: Job | None, read: Mapping[str, Mapp
         digest=job.digest,
         sha=job.sha,
         inputs=dict(read.get(job.pk, {})),
+        files=used_files.read_values((job.repository, job.sha), used.get(job.digest, ())),
     )
 
 
-def find_digest(*, transaction: Transaction) -> str:
-    """Return the digest of the transform that made a transaction; empty when no transform did."""
+def find_token(*, transaction: Transaction) -> str:
+    """Return what says whether code is the same as that which made a transaction; empty when no transform did."""
     job = Job.objects.filter(pk=transaction.job_id, kind=RUN).first() if transaction.job_id else None
-    return job.digest if job else ""
+    return _read_token(job) if job else ""
 
 
 def find_loaded(*, heads: Mapping[str, Transaction]) -> dict[str, str]:
@@ -400,7 +422,7 @@ def find_previous_build(*, job: Job) -> PreviousBuild:
         return PreviousBuild({}, FullBuild.FORCED)
     jobs = {parent.job_id if parent else "" for parent in before}
     previous = Job.objects.filter(pk=jobs.pop(), kind=RUN, digest=job.digest).first() if len(jobs) == 1 else None
-    if previous is None:
+    if previous is None or _read_token(previous) != _read_token(job):
         return PreviousBuild({}, FullBuild.OTHER_WRITER)
     then = {job_input.path: job_input.transaction for job_input in previous.inputs.select_related("transaction")}
     snapshots: dict[str, int] = {}
@@ -410,6 +432,10 @@ def find_previous_build(*, job: Job) -> PreviousBuild:
             return PreviousBuild({}, FullBuild.INPUT_STARTS_ANEW, job_input.path)
         snapshots[job_input.path] = old.snapshot_id
     return PreviousBuild(snapshots)
+
+
+def _read_token(job: Job) -> str:
+    return used_files.read_tokens((job.repository, job.sha), [job.digest])[job.digest]
 
 
 def _goes_on(new: Transaction, old: Transaction) -> bool:

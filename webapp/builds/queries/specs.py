@@ -197,7 +197,8 @@ def _judge(specs: Sequence[Spec], chain: tuple[str, ...], makers: Sequence[Spec]
     """Return for each output whether it is fresh; each job alone, so one that cannot be planned hides no other."""
     datasets = planning.load_datasets(paths={path for spec in makers for path in spec.paths}, branches=chain)
     filled = {path for path, state in datasets.items() if fallback.first_existing(chain, state.committed) is not None}
-    alone = plan_alone(specs=specs, chain=chain, makers=makers, datasets=datasets)
+    files = planning.read_files(makers, datasets)
+    alone = plan_alone(specs=specs, chain=chain, makers=makers, datasets=datasets, files=files)
     judged: dict[str, FreshnessVerdict] = {}
     for spec in makers:
         job = alone[spec.id]

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from webapp.builds.rules import fallback
+from webapp.builds.rules.freshness import find_changed_files, name_files
 from webapp.builds.rules.loads import Load
 from webapp.builds.rules.values import (
     BuildPlan,
@@ -18,6 +19,9 @@ from webapp.builds.rules.values import (
 from webapp.core.errors import AppError, InvalidInput
 
 SHORT_SHA = 7
+SpecFiles = Mapping[int, Mapping[str, str]]
+"""A JobSpec's id → key → value, at its commit, of the files that jobs of its digest used while they ran."""
+NO_FILES: SpecFiles = {}
 
 
 class SpecBook:
@@ -80,21 +84,28 @@ def list_involved_paths(*, specs: Iterable[Spec], request: Request) -> frozenset
     return frozenset(paths | set(request.targets) | {load.path for load in request.loads})
 
 
-def make_plan(*, specs: Iterable[Spec], request: Request, datasets: Mapping[str, DatasetState]) -> BuildPlan:
+def make_plan(
+    *, specs: Iterable[Spec], request: Request, datasets: Mapping[str, DatasetState], files: SpecFiles = NO_FILES
+) -> BuildPlan:
     """Decide jobs, inputs, outputs and freshness, or refuse with a code and the names involved."""
     book = SpecBook(specs, request.chain)
     selected = _select(book, request)
     _check_no_cycle(book, request.targets)
     _check_branches(selected, request, datasets)
     _check_loads(selected, request)
-    planner = _Planner(request=request, datasets=datasets, book=book)
+    planner = _Planner(request=request, datasets=datasets, book=book, files=files)
     loads = [planner.plan_load(number, load) for number, load in enumerate(request.loads, start=1)]
     transforms = [planner.plan_job(number, spec) for number, spec in enumerate(_order(selected), start=len(loads) + 1)]
     return BuildPlan(chain=request.chain, targets=request.targets, jobs=(*loads, *transforms))
 
 
 def plan_alone(
-    *, specs: Iterable[Spec], chain: tuple[str, ...], makers: Iterable[Spec], datasets: Mapping[str, DatasetState]
+    *,
+    specs: Iterable[Spec],
+    chain: tuple[str, ...],
+    makers: Iterable[Spec],
+    datasets: Mapping[str, DatasetState],
+    files: SpecFiles = NO_FILES,
 ) -> dict[int, PlannedJob | AppError]:
     """Plan each of these JobSpecs as if nothing else were built: its job or why there is none, by the JobSpec's id.
 
@@ -107,7 +118,8 @@ def plan_alone(
         try:
             selected = _select(book, request)
             _check_branches(selected, request, datasets)
-            alone[spec.id] = _Planner(request=request, datasets=datasets, book=book).plan_job(1, selected[0])
+            planner = _Planner(request=request, datasets=datasets, book=book, files=files)
+            alone[spec.id] = planner.plan_job(1, selected[0])
         except AppError as error:
             alone[spec.id] = error
     return alone
@@ -224,6 +236,7 @@ class _Planner:
     request: Request
     datasets: Mapping[str, DatasetState]
     book: SpecBook
+    files: SpecFiles
 
     def __post_init__(self) -> None:
         self._running: dict[str, int] = {}
@@ -361,6 +374,9 @@ class _Planner:
             return f"Newest data on {branch} was written by {newest.writer}"
         if newest.digest != spec.digest:
             return f"Code changed in {spec.sha[:SHORT_SHA]}" if spec.sha else "Code changed"
+        changed = find_changed_files(newest.files, self.files.get(spec.id, {}))
+        if changed:
+            return f"Changed since {newest.sha[:SHORT_SHA]}: {name_files(changed)}"
         pinned = {planned.path: planned.transaction for planned in inputs}
         moved = sorted(
             source for source in pinned.keys() | newest.inputs.keys() if pinned.get(source) != newest.inputs.get(source)

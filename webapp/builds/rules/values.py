@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import Any, Self
 
+from webapp.builds.rules.freshness import make_token
 from webapp.builds.rules.loads import Load
 
 MAX_TARGETS = 200
@@ -77,6 +78,13 @@ class Committed:
     sha: str = ""
     inputs: Mapping[str, str] = field(default_factory=dict)
     """Path → transaction that the job read."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Key → value of the files that its digest's jobs used while they ran, at the job's commit."""
+
+    @property
+    def token(self) -> str:
+        """What says whether its code is the same as other code; empty if no transform made it."""
+        return make_token(self.digest, self.files) if self.digest else ""
 
     @property
     def writer(self) -> str:

@@ -81,6 +81,7 @@ def build_job_manifest(
     outputs: Iterable[OutputTarget],
     previous: PreviousBuild,
     spark_folder: Path | None,
+    covers: Iterable[str],
 ) -> JobManifest:
     """Return the order to run a transform."""
     return JobManifest(
@@ -105,6 +106,7 @@ def build_job_manifest(
         why_full=previous.why_full,
         executor=cast("Executor", settings.TRIBUTARY_EXECUTOR),
         embedded_bytes=settings.TRIBUTARY_EMBEDDED_BYTES,
+        covers=tuple(covers),
     )
 
 
@@ -155,6 +157,7 @@ def build_sandbox(
     *,
     place: Place,
     readable: Iterable[str | Path],
+    code: Path | None,
     locations: Iterable[str],
     own: Iterable[Path],
     shared: Iterable[Path],
@@ -165,7 +168,8 @@ def build_sandbox(
 
     Args:
         place: its messages.
-        readable: its code or file.
+        readable: its file.
+        code: the folder of the commit that it runs.
         locations: of the tables that it reads or writes.
         own: its own folders in the tables that it writes, and all that it may write there.
         shared: folders that it shares with the Spark server.
@@ -176,6 +180,7 @@ def build_sandbox(
     readonly = [*(str(path) for path in readable), *_folders(locations)]
     return Sandbox(
         readonly=list(dict.fromkeys(readonly)),
+        layered=[] if code is None else [str(code)],
         writable=[str(place.folder), *(str(path) for path in shared)],
         hosts=find_hosts(addresses),
         sealed=[str(path) for path in own],

@@ -22,8 +22,16 @@ from jobs.protocol import (
     write_message,
 )
 from webapp.accounts.permissions import find_folder_owner
-from webapp.builds.models import Build, CodeColumns, PublishedInput, PublishedOutput, PublishedSpec
+from webapp.builds.models import (
+    Build,
+    CodeColumns,
+    ModuleFingerprint,
+    PublishedInput,
+    PublishedOutput,
+    PublishedSpec,
+)
 from webapp.builds.queries.chains import find_head_sha
+from webapp.builds.queries.used_files import find_unknown_blobs
 from webapp.builds.rules import profiles
 from webapp.builds.runner import paths
 from webapp.builds.services import trees
@@ -116,7 +124,7 @@ def settle_publication(*, publication: Publication, result: PublishResult) -> No
         ):
             return
         if not errors:
-            replace_specs(repository=repository, branch=branch, sha=sha, jobspecs=result.jobspecs)
+            replace_specs(repository=repository, branch=branch, sha=sha, result=result)
         repository_services.set_publication(
             repository=repository,
             branch=branch,
@@ -169,7 +177,7 @@ def import_aside(*, repository: Repository, branch: str, sha: str, held: Leases[
         message = f"The JobSpecs of {sha[:7]} cannot be read: {errors[0].file}:{errors[0].line} {errors[0].message}"
         raise InvalidInput(message, code="publication_failed")
     with transaction.atomic():
-        replace_specs(repository=repository, branch=branch, sha=sha, jobspecs=result.jobspecs)
+        replace_specs(repository=repository, branch=branch, sha=sha, result=result)
 
 
 def unpublish(*, repository: Repository, branch: str) -> None:
@@ -218,7 +226,7 @@ def import_tree(*, root: Path, folder: Path, held: Leases[Any] | None) -> Publis
     started = launch(
         "publish",
         manifest,
-        sandbox=Sandbox(readonly=[str(root)], writable=[str(folder)]),
+        sandbox=Sandbox(layered=[str(root)], writable=[str(folder)]),
         limits=profiles.PUBLISH.as_limits(),
         log_path=folder / "log",
         cwd=str(root),
@@ -295,15 +303,18 @@ def _check_owner(repository: Repository, path: str) -> Iterable[str]:
         )
 
 
-def replace_specs(*, repository: Repository, branch: str, sha: str, jobspecs: Iterable[JobSpec]) -> None:
+def replace_specs(*, repository: Repository, branch: str, sha: str, result: PublishResult) -> None:
     """Put these JobSpecs in the place of the branch's old ones; what is not among them is unpublished."""
     brought = _read_changed_shas(repository, branch)
-    jobspecs = list(jobspecs)
     PublishedSpec.objects.filter(repository=repository, branch=branch).delete()
-    _write_columns(jobspecs)
-    for spec in jobspecs:
-        body = _as_json(spec)
-        row = PublishedSpec.objects.create(
+    _write_columns(result.jobspecs)
+    unknown = find_unknown_blobs(repository, sha, result.code)
+    ModuleFingerprint.objects.bulk_create(
+        [ModuleFingerprint(blob=blob, fingerprint=unknown[blob][:64]) for blob in sorted(unknown)],
+        ignore_conflicts=True,
+    )
+    rows = PublishedSpec.objects.bulk_create(
+        PublishedSpec(
             repository=repository,
             branch=branch,
             sha=sha,
@@ -313,24 +324,26 @@ def replace_specs(*, repository: Repository, branch: str, sha: str, jobspecs: It
             line=spec.line,
             profile=spec.profile,
             digest=spec.digest,
-            spec=body,
+            spec=_as_json(spec),
         )
-        PublishedOutput.objects.bulk_create(
-            PublishedOutput(spec=row, branch=branch, path=output.path) for output in spec.outputs
-        )
-        _write_inputs(row)
+        for spec in result.jobspecs
+    )
+    PublishedOutput.objects.bulk_create(
+        PublishedOutput(spec=row, branch=branch, path=output["path"]) for row in rows for output in row.spec["outputs"]
+    )
+    _write_inputs(rows)
 
 
 def rewrite_inputs(row: PublishedSpec) -> None:
     """Write again which datasets are read, from what the JobSpec declares."""
     with transaction.atomic():
         row.inputs.all().delete()
-        _write_inputs(row)
+        _write_inputs([row])
 
 
-def _write_inputs(row: PublishedSpec) -> None:
+def _write_inputs(rows: Iterable[PublishedSpec]) -> None:
     PublishedInput.objects.bulk_create(
-        PublishedInput(spec=row, branch=row.branch, path=path) for path in sorted(row.declared_inputs)
+        PublishedInput(spec=row, branch=row.branch, path=path) for row in rows for path in sorted(row.declared_inputs)
     )
 
 
@@ -342,7 +355,7 @@ def _write_columns(jobspecs: Iterable[JobSpec]) -> None:
         [rows[digest] for digest in sorted(rows)],
         update_conflicts=True,
         unique_fields=["digest"],
-        update_fields=["inputs", "words"],
+        update_fields=["inputs", "words", "covers"],
     )
 
 
@@ -355,7 +368,11 @@ def _describe_columns(spec: JobSpec) -> dict[str, Any]:
             "columns": sorted({*before["columns"], *source.columns}),
             "is_listed": before["is_listed"] and source.is_listed,
         }
-    return {"inputs": inputs, "words": None if spec.words is None else list(spec.words)}
+    return {
+        "inputs": inputs,
+        "words": None if spec.words is None else list(spec.words),
+        "covers": list(spec.covers),
+    }
 
 
 def sweep_columns() -> int:
@@ -390,6 +407,7 @@ def _as_json(spec: JobSpec) -> Mapping[str, Any]:
         "size": spec.size,
         "incremental": spec.incremental,
         "description": spec.description,
+        "why_all": spec.why_all,
         "inputs": [{"name": source.name, "path": source.path, "branch": source.branch} for source in spec.inputs],
         "outputs": [
             {

@@ -19,8 +19,8 @@ from jobs.protocol import JobResult, OutputTarget, PinnedInput, StagedFile, writ
 from webapp.accounts import queries as accounts
 from webapp.accounts import services as account_services
 from webapp.builds import signals
-from webapp.builds.models import UPLOAD, Build, Job, JobInput, JobRows, KeptUpload, OutputColumns
-from webapp.builds.queries import planning
+from webapp.builds.models import UPLOAD, Build, Job, JobInput, JobRows, KeptUpload, OutputColumns, UsedFile
+from webapp.builds.queries import planning, used_files
 from webapp.builds.queries.trust import find_group
 from webapp.builds.rules import profiles
 from webapp.builds.rules.loads import Load
@@ -266,8 +266,9 @@ class _Attempt:
             outputs=self._list_targets(),
             previous=previous,
             spark_folder=next(iter(shared), None),
+            covers=used_files.list_covered(self.job.digest),
         )
-        return self._launch("run", manifest, place, allowance, readable=[root], cwd=root)
+        return self._launch("run", manifest, place, allowance, code=root, cwd=root)
 
     def _start_upload(self, place: Place, token: str, allowance: Allowance) -> Handle:
         (target,) = self._list_targets()
@@ -299,8 +300,9 @@ class _Attempt:
         place: Place,
         allowance: Allowance,
         *,
-        readable: Sequence[object],
         cwd: Path,
+        readable: Sequence[object] = (),
+        code: Path | None = None,
     ) -> Handle:
         write_message(place.manifest, manifest)
         # The token in it is the job's own; nobody else can reach the folder, which lies in a closed home.
@@ -318,6 +320,7 @@ class _Attempt:
             sandbox=manifests.build_sandbox(
                 place=place,
                 readable=[str(path) for path in readable],
+                code=code,
                 locations=[
                     *(_locate(table) for table in self._list_input_tables()),
                     *(_locate(target.table) for target in self._list_targets()),
@@ -548,6 +551,10 @@ class _Attempt:
                 if row.snapshot_id != (None if checked is None else checked.snapshot_id):
                     message = f"What was staged for {row.dataset.path} has changed after it was checked."
                     raise Conflict(message, code="foreign_files")
+        # in one order: another job of the same code may be committing
+        UsedFile.objects.bulk_create(
+            [UsedFile(digest=self.job.digest, key=key) for key in sorted(result.used)], ignore_conflicts=True
+        )
         inputs = set(self.job.inputs.values_list("path", flat=True))
         for output in outputs:
             written = result.outputs.get(output.path)

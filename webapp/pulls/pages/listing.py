@@ -22,7 +22,7 @@ from webapp.pulls.pages.head import frame
 from webapp.pulls.queries.labels import list_labels
 from webapp.pulls.queries.lists import ALL, PullFilter, list_pulls
 from webapp.pulls.queries.own import choose_to_land, list_own
-from webapp.pulls.queries.pulls import count_apart
+from webapp.pulls.queries.pulls import count_apart, read_code
 from webapp.pulls.queries.templates import read_template
 from webapp.pulls.rules.datasets import classify_datasets
 from webapp.pulls.rules.labels import TONE_CHOICES
@@ -281,8 +281,8 @@ def _compare(repository: Repository, source: str, target: str) -> Difference:
     paths = {*specs[source], *specs[target], *(path for spec in specs[source].values() for path in spec["inputs"])}
     own, loaded = list_own(repository=repository, branches=[source], paths=paths)
     changes = classify_datasets(
-        head={path: spec["digest"] for path, spec in (specs[source] or specs[target]).items()},
-        base={path: spec["digest"] for path, spec in specs[target].items()},
+        head=read_code(repository, head, specs[source] or specs[target]),
+        base=read_code(repository, base, specs[target]),
         built=set(own),
         inputs={path: frozenset(spec["inputs"]) for path, spec in specs[source].items()},
         loaded=loaded,

@@ -10,6 +10,7 @@ from django.db.models import Q
 from webapp.accounts import permissions
 from webapp.builds import queries as builds
 from webapp.builds.models import PublishedSpec
+from webapp.builds.rules.freshness import read_digest
 from webapp.comparisons.diffs.schema import diff_artifact
 from webapp.comparisons.rules.states import BREAKING
 from webapp.pulls.queries.pulls import read_specs
@@ -111,7 +112,7 @@ def _list_replaced(pull: PullRequest) -> QuerySet[PublishedSpec]:
     Those branches get the new ones with the target's commits.
     """
     specs = read_specs(pull=pull)
-    digests = {specs.base_digests[path] for path in specs.changed_paths if path in specs.base_digests}
+    digests = {read_digest(specs.base_code[path]) for path in specs.changed_paths if path in specs.base_code}
     of_target = Q(branch=pull.target, outputs__path__in=specs.changed_paths)
     return PublishedSpec.objects.filter(of_target | Q(digest__in=digests), repository=pull.repository)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -79,17 +79,20 @@ _LATEST_BUILD = Prepared(
 class PullSpecs:
     """The JobSpecs of both sides, by output path."""
 
-    head_digests: Mapping[str, str]
+    head_code: Mapping[str, str]
+    """Tokens (`webapp.builds.rules.freshness.make_token`): equal ones mean equal code."""
     head_inputs: Mapping[str, frozenset[str]]
-    base_digests: Mapping[str, str]
+    base_code: Mapping[str, str]
     base_inputs: Mapping[str, frozenset[str]]
     base_sha: str
     """Where the source left the target."""
+    changed_files: Mapping[str, list[str]] = field(default_factory=dict)
+    """Output path → files that its jobs use while they run and that differ, where the digest does not."""
 
     @property
     def made_paths(self) -> frozenset[str]:
         """Every dataset that the code of either side makes."""
-        return frozenset(self.head_digests) | frozenset(self.base_digests)
+        return frozenset(self.head_code) | frozenset(self.base_code)
 
     @property
     def known_paths(self) -> frozenset[str]:
@@ -100,8 +103,8 @@ class PullSpecs:
     @property
     def changed_paths(self) -> frozenset[str]:
         """Every dataset whose JobSpec differs."""
-        both = self.head_digests.keys() | self.base_digests.keys()
-        return frozenset(path for path in both if self.head_digests.get(path) != self.base_digests.get(path))
+        both = self.head_code.keys() | self.base_code.keys()
+        return frozenset(path for path in both if self.head_code.get(path) != self.base_code.get(path))
 
 
 def get_pull(principal: Principal, repository_name: str, number: int) -> PullRequest:
@@ -200,13 +203,23 @@ def read_specs(*, pull: PullRequest) -> PullSpecs:
     base = _specs_of(pull, base_sha, pull.target)
     if not head and not repositories.has_published(pull.repository, pull.source):
         head = base
+    same = {path for path in head.keys() & base.keys() if head[path]["digest"] == base[path]["digest"]}
     return PullSpecs(
-        head_digests={path: spec["digest"] for path, spec in head.items()},
+        changed_files=builds.list_changed_files(
+            pull.repository, base_sha, pull.head_sha, {path: head[path]["digest"] for path in same}
+        ),
+        head_code=read_code(pull.repository, pull.head_sha, head),
         head_inputs={path: frozenset(spec["inputs"]) for path, spec in head.items()},
-        base_digests={path: spec["digest"] for path, spec in base.items()},
+        base_code=read_code(pull.repository, base_sha, base),
         base_inputs={path: frozenset(spec["inputs"]) for path, spec in base.items()},
         base_sha=base_sha,
     )
+
+
+def read_code(repository: Repository, sha: str, specs: Mapping[str, Any]) -> dict[str, str]:
+    """Return output path → token of its code at a commit that has these JobSpecs."""
+    tokens = builds.read_tokens((repository.name, sha), [spec["digest"] for spec in specs.values()])
+    return {path: tokens[spec["digest"]] for path, spec in specs.items()}
 
 
 def _specs_of(pull: PullRequest, sha: str, branch: str) -> Mapping[str, Any]:
@@ -525,7 +538,7 @@ def list_targets(*, rows: Iterable[PullDataset], specs: PullSpecs, rebuild: str)
     rows = list(rows)
     loaded = {row.path for row in rows if row.loads_onto is not None}
     built = {row.path for row in rows if row.after_id} & find_downstream(loaded, specs.head_inputs)
-    changed = (set(list_rebuilt(rows)) | built) & specs.head_digests.keys()
+    changed = (set(list_rebuilt(rows)) | built) & specs.head_code.keys()
     if rebuild == states.AFFECTED:
         changed |= find_downstream(changed | loaded, specs.head_inputs)
     return sorted(changed)

@@ -81,7 +81,7 @@ def find_ends(
     dataset: Dataset | None,
     after: Transaction | None,
     course: Course,
-    base_digests: Mapping[str, str],
+    base_code: Mapping[str, str],
     ours: Collection[str],
 ) -> Ends:
     """Return what a dataset's head side is compared with.
@@ -91,7 +91,7 @@ def find_ends(
         dataset: None until something makes it.
         after: the head side; None until something builds it.
         course: the branches of both sides.
-        base_digests: output path → digest of its JobSpec where the branch left the target.
+        base_code: output path → token of its code where the branch left the target.
         ours: datasets that the pull request's code makes.
 
     """
@@ -102,31 +102,31 @@ def find_ends(
     start = find_start(pull=pull, after=after, target=target, own=course.own, theirs=course.target, ours=ours)
     review = datasets.latest_committed(dataset, review_branch(pull.repository.name, pull.number))
     bases = [base for base in (review, start, target) if base is not None]
-    code = next((base for base in bases if _is_code_alone(base, after, dataset.path, base_digests, ours)), None)
-    is_of_other_code = start is not None and _is_of_other_code(start, after, dataset.path, base_digests, ours)
+    code = next((base for base in bases if _is_code_alone(base, after, dataset.path, base_code, ours)), None)
+    is_of_other_code = start is not None and _is_of_other_code(start, after, dataset.path, base_code, ours)
     before_reverted = find_before_reverted(pull, dataset, chain=course.target)
     return Ends(after, start, code, target, is_of_other_code, before_reverted)
 
 
 def _is_code_alone(
-    before: Transaction, after: Transaction, path: str, base_digests: Mapping[str, str], ours: Collection[str]
+    before: Transaction, after: Transaction, path: str, base_code: Mapping[str, str], ours: Collection[str]
 ) -> bool:
     """Return whether the base's code made a transaction of what the head side was made of, through the whole graph."""
     if before == after:
         return False
     difference = find_difference(before.pk, after.pk, inputs_of=builds.list_read, ours=ours)
     return not difference.drift and all(
-        digest and digest == base_digests.get(output) for output, digest in _list_code(before, path, difference)
+        digest and digest == base_code.get(output) for output, digest in _list_code(before, path, difference)
     )
 
 
 def _is_of_other_code(
-    start: Transaction, after: Transaction, path: str, base_digests: Mapping[str, str], ours: Collection[str]
+    start: Transaction, after: Transaction, path: str, base_code: Mapping[str, str], ours: Collection[str]
 ) -> bool:
     """Return whether other code than the base's made a transaction, or one of `ours` above it; loaded data has none."""
     difference = find_difference(start.pk, after.pk, inputs_of=builds.list_read, ours=ours)
     return any(
-        digest and output in base_digests and digest != base_digests[output]
+        digest and output in base_code and digest != base_code[output]
         for output, digest in _list_code(start, path, difference)
     )
 
@@ -135,9 +135,7 @@ def _list_code(before: Transaction, path: str, difference: InputDifference) -> l
     """Return by which code the base side was made: outputs with digests, through the whole graph."""
     transactions_of = {**difference.base, path: {*difference.base.get(path, ()), before.pk}}
     described = builds.describe_transactions({pk for transactions in transactions_of.values() for pk in transactions})
-    return [
-        (output, described[pk].digest or "") for output, transactions in transactions_of.items() for pk in transactions
-    ]
+    return [(output, described[pk].token) for output, transactions in transactions_of.items() for pk in transactions]
 
 
 def list_drift(before: Transaction, after: Transaction, *, ours: Collection[str]) -> list[str]:

@@ -18,7 +18,7 @@ def classify_datasets(
     """Return how each dataset changes, by path.
 
     Args:
-        head: output path → digest of its JobSpec at the source's head.
+        head: output path → token of its code at the source's head.
         base: the same where the branch began (its merge base with the target).
         built: paths with a transaction of the branch's own.
         inputs: output path → paths it reads, at the source's head.

@@ -170,7 +170,7 @@ def list_tested(
 
     Args:
         rebuilt: what is rebuilt when it lands.
-        merged: output path → digest of its JobSpec in what would land.
+        merged: output path → token of its code in what would land.
         base: the same in the commit that it would land on.
         begin: the same where the branch left the target.
         inputs: output path → paths it reads, in what would land.

@@ -421,7 +421,7 @@ def _follow_datasets(pull: PullRequest) -> None:
     course = _find_course(pull)
     own, loaded = list_own(repository=pull.repository, branches=course.own, paths=specs.known_paths)
     changes = classify_datasets(
-        head=specs.head_digests, base=specs.base_digests, built=set(own), inputs=specs.head_inputs, loaded=loaded
+        head=specs.head_code, base=specs.base_code, built=set(own), inputs=specs.head_inputs, loaded=loaded
     )
     chosen = set(pull.datasets.loading().values_list("path", flat=True))
     left = {path: place for path, place in loaded.items() if path not in chosen}
@@ -429,24 +429,25 @@ def _follow_datasets(pull: PullRequest) -> None:
     rules = queries.read_rules_of_others(pull, changes) | queries.read_rules(pull=pull)
     seen = list_seen(pull)
     for path, change in changes.items():
-        digest = specs.head_digests.get(path, "")
-        after = own.get(path) or _find_inherited(path, digest, course.own[1:])
+        code = specs.head_code.get(path, "")
+        after = own.get(path) or _find_inherited(path, code, course.own[1:])
         described = {
             "change": change,
-            "is_rebuilt": bool(digest) and (path in specs.changed_paths or path not in loaded),
+            "is_rebuilt": bool(code) and (path in specs.changed_paths or path not in loaded),
             "lands_reason": explain_landing(path, branches),
             "rule_changes": list(rules.get(path, NO_RULES).changes),
-            "current": after is not None and _is_current(after, digest, is_changed=path in specs.changed_paths),
+            "changed_files": specs.changed_files.get(path, []),
+            "current": after is not None and _is_current(after, code, is_changed=path in specs.changed_paths),
         }
         held = rules.get(path, NO_RULES).rules
         _follow_dataset(pull, path, after, held, described, course=course, specs=specs, ours=changes, seen=seen)
     pull.datasets.exclude(path__in=changes).delete()
 
 
-def _is_current(after: Transaction, digest: str, *, is_changed: bool) -> bool:
+def _is_current(after: Transaction, code: str, *, is_changed: bool) -> bool:
     """Return whether the rows are what the source's code makes; what somebody loaded is that of no code that changes."""
-    digest_of_rows = builds.find_digest(transaction=after) if digest else ""
-    return digest_of_rows == digest or (not digest_of_rows and not is_changed)
+    code_of_rows = builds.find_token(transaction=after) if code else ""
+    return code_of_rows == code or (not code_of_rows and not is_changed)
 
 
 def _find_course(pull: PullRequest) -> Course:
@@ -456,10 +457,10 @@ def _find_course(pull: PullRequest) -> Course:
     return Course((pull.source, *takewhile(lambda branch: branch not in target, below)), target)
 
 
-def _find_inherited(path: str, digest: str, branches: Sequence[str]) -> Transaction | None:
+def _find_inherited(path: str, code: str, branches: Sequence[str]) -> Transaction | None:
     """Find what a branch below the source has made with the source's code: a build there would skip it as fresh."""
-    inherited = datasets.resolve_input(path=path, chain=branches) if digest and branches else None
-    return inherited[1] if inherited and builds.find_digest(transaction=inherited[1]) == digest else None
+    inherited = datasets.resolve_input(path=path, chain=branches) if code and branches else None
+    return inherited[1] if inherited and builds.find_token(transaction=inherited[1]) == code else None
 
 
 def _follow_dataset(
@@ -480,7 +481,7 @@ def _follow_dataset(
         dataset=dataset,
         after=after,
         course=course,
-        base_digests=specs.base_digests,
+        base_code=specs.base_code,
         ours=specs.made_paths.intersection(ours),
     )
     fields = {

@@ -40,9 +40,6 @@ from webapp.repositories.models import Repository
 from webapp.runtime import doorbell
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
     from webapp.core.principals import Principal
 
 logger = logging.getLogger(__name__)
@@ -299,15 +296,11 @@ def _publish_test(queued: QueuedMerge) -> list[str]:
     specs = queries.read_specs(pull=pull)
     return list_tested(
         rebuilt=queries.list_targets(rows=pull.datasets.all(), specs=specs, rebuild=queued.rebuild),
-        merged=_digests(merged),
-        base=_digests(base),
-        begin=specs.base_digests,
+        merged=queries.read_code(repository, sha, merged),
+        base=queries.read_code(repository, queued.base_sha, base),
+        begin=specs.base_code,
         inputs={path: frozenset(spec["inputs"]) for path, spec in merged.items()},
     )
-
-
-def _digests(specs: Mapping[str, Any]) -> dict[str, str]:
-    return {path: spec["digest"] for path, spec in specs.items()}
 
 
 def _start_build(queued: QueuedMerge, targets: list[str]) -> None:

@@ -57,7 +57,7 @@ def build_pull(
     rows = list(pull.datasets.all())
     downstream = [row.path for row in rows if row.change == states.AFFECTED and scope == states.AFFECTED]
     changed = sorted([*queries.list_rebuilt(rows), *downstream])
-    head = [path for path in changed if path in specs.head_digests]
+    head = [path for path in changed if path in specs.head_code]
     base = _list_base_targets(rows, specs, changed)
     if not head:
         _check_published(pull)
@@ -95,7 +95,7 @@ def _list_base_targets(rows: Collection[PullDataset], specs: PullSpecs, changed:
     """
     above = find_upstream(changed, specs.base_inputs)
     targets = {*changed, *(row.path for row in rows if row.path in above and row.after_id)}
-    return [row.path for row in rows if row.path in targets and row.path in specs.base_digests]
+    return [row.path for row in rows if row.path in targets and row.path in specs.base_code]
 
 
 def _build_head(pull: PullRequest, targets: list[str], by: Principal, pins: Mapping[str, str], *, force: bool) -> Build:

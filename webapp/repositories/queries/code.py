@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from webapp.git.conflicts import ConflictedFile
     from webapp.git.repository import GitRepository
-    from webapp.git.values import Blob, CommitInfo, EntryKind, MergePreview, TreeEntry
+    from webapp.git.values import Blob, CommitInfo, EntryKind, MergePreview, PathEntry, TreeEntry
     from webapp.repositories.models import Repository
     from webapp.repositories.queries.searches import CommitFilter
 
@@ -102,6 +102,12 @@ def list_files(repository: Repository, ref: str) -> list[str]:
     with git_refusals():
         git = repository.git
         return git.list_files(git.resolve(ref))
+
+
+def describe_paths(repository: Repository, sha: str, paths: Iterable[str]) -> dict[str, PathEntry]:
+    """Return what is at some paths of a commit; those where nothing is are left out."""
+    with git_refusals():
+        return repository.git.describe_paths(sha, paths)
 
 
 def read_blob(repository: Repository, ref: str, path: str) -> Blob:

@@ -1,0 +1,191 @@
+"""Fingerprints of what the code of a repository uses: equal ones mean that nothing that counts has changed.
+
+Keys are those of `jobs.transforms.trace`.
+"""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from types import CodeType
+
+FORMAT = "2"
+"""Part of each digest; another one makes every dataset out of date."""
+HEX_LENGTH = 32
+_DOCUMENTED = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_WORD = re.compile(r"\w+")
+
+
+@dataclass
+class Module:
+    """One module of the repository, parsed, without docstrings."""
+
+    path: str
+    tree: ast.Module
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of all its code."""
+        return compile_code(self.tree, has_future_annotations=self.has_future_annotations).fingerprint
+
+    @cached_property
+    def has_future_annotations(self) -> bool:
+        """Whether its annotations are kept as text."""
+        return any(
+            isinstance(node, ast.ImportFrom)
+            and node.module == "__future__"
+            and any(a.name == "annotations" for a in node.names)
+            for node in self.tree.body
+        )
+
+
+@dataclass
+class Files:
+    """The files of one repository; reads and parses each once."""
+
+    root: Path
+    _modules: dict[str, Module | None] = field(default_factory=dict)
+    _fingerprints: dict[str, str] = field(default_factory=dict)
+
+    def find_module(self, path: str) -> Module | None:
+        """Return a module by its path, None where it cannot be parsed or is not there."""
+        if path not in self._modules:
+            self._modules[path] = self._parse(path)
+        return self._modules[path]
+
+    def fingerprint(self, key: str) -> str:
+        """Return the fingerprint of a key; empty for what is not there."""
+        if key not in self._fingerprints:
+            self._fingerprints[key] = self._compute(key)
+        return self._fingerprints[key]
+
+    def fingerprint_modules(self) -> dict[str, str]:
+        """Return path → fingerprint of every module, imported or not."""
+        return {path: self.fingerprint(f"code:{path}") for path in self._list_paths() if path.endswith(".py")}
+
+    def _list_paths(self) -> list[str]:
+        paths = []
+        for folder, _, files in os.walk(self.root):
+            inside = os.path.relpath(folder, self.root)
+            paths += [os.path.normpath(os.path.join(inside, name)) for name in files]
+        return sorted(paths)
+
+    def _compute(self, key: str) -> str:
+        kind, _, path = key.partition(":")
+        place = self.root / path
+        if kind == "code":
+            module = self.find_module(path)
+            return module.fingerprint if module is not None else self.fingerprint(f"file:{path}")
+        if kind == "file":
+            return _hash_file(place)
+        if kind == "stat":
+            return "f" if place.is_file() else "d" if place.is_dir() else ""
+        if kind in ("list", "data"):
+            return _hash_names(place, modules=kind == "list")
+        keys = [f"{'code' if path.endswith('.py') else 'file'}:{path}" for path in self._list_paths()]
+        return _hash(repr([(key, self.fingerprint(key)) for key in keys]))
+
+    def _parse(self, path: str) -> Module | None:
+        try:
+            tree = ast.parse((self.root / path).read_bytes(), path)
+        except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+        _drop_docstrings(tree)
+        return Module(path, tree)
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What a piece of code does, and what it names."""
+
+    fingerprint: str
+    """Neither layout, comments nor line numbers count."""
+    names: frozenset[str]
+    """Its identifiers."""
+    words: frozenset[str]
+    """Those of its texts."""
+
+
+def compile_code(tree: ast.Module, *, has_future_annotations: bool) -> Compiled:
+    """Compile a tree; code objects are walked much faster than syntax."""
+    flags = __future__.annotations.compiler_flag if has_future_annotations else 0
+    digest = hashlib.sha256()
+    names: set[str] = set()
+    words: set[str] = set()
+    pending = [compile(tree, "", "exec", flags=flags, dont_inherit=True)]
+    while pending:
+        code = pending.pop()
+        names.update(code.co_names, code.co_freevars)
+        for text in _list_parts(code):
+            digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
+        for value in code.co_consts:
+            if isinstance(value, CodeType):
+                pending.append(value)
+            else:
+                words.update(_list_words(value))
+    return Compiled(digest.hexdigest()[:HEX_LENGTH], frozenset(names), frozenset(words))
+
+
+def _list_parts(code: CodeType) -> Iterator[str]:
+    """Yield what makes up a compiled piece of code, but for where it stood."""
+    yield repr((code.co_name, code.co_qualname, code.co_flags, code.co_argcount, code.co_posonlyargcount))
+    yield repr((code.co_kwonlyargcount, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars))
+    yield code.co_code.hex()
+    yield code.co_exceptiontable.hex()
+    yield from (_write_constant(value) for value in code.co_consts)
+
+
+def _write_constant(value: object) -> str:
+    if isinstance(value, CodeType):
+        return value.co_qualname
+    if isinstance(value, frozenset):
+        return f"frozenset({sorted(map(_write_constant, value))})"
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_write_constant, value))},)"
+    return f"{type(value).__name__} {value!r}"
+
+
+def _list_words(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield from _WORD.findall(value)
+    elif isinstance(value, tuple | frozenset):
+        for item in value:
+            yield from _list_words(item)
+
+
+def _drop_docstrings(tree: ast.Module) -> None:
+    """Remove docstrings, and what else only people read."""
+    for node in ast.walk(tree):
+        if isinstance(node, _DOCUMENTED):
+            body = [child for child in node.body if not _is_text(child)]
+            node.body = body or ([] if isinstance(node, ast.Module) else [ast.copy_location(ast.Pass(), node)])
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:HEX_LENGTH]
+
+
+def _hash_file(path: Path) -> str:
+    if not path.is_file():
+        return ""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:HEX_LENGTH]
+
+
+def _hash_names(folder: Path, *, modules: bool) -> str:
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return ""
+    return _hash("\n".join(name for name in names if modules or not name.endswith(".py")))

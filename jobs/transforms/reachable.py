@@ -1,0 +1,292 @@
+"""Leaves out of a module what a transform certainly never runs: other transforms, and helpers that nothing names.
+
+A statement at module level is left out only if running it has no effect but to bind names (a plain function, a transform's
+declaration, a constant), and none of these names occurs in any code that is kept. Names are compared as text, wherever
+they occur. Code that looks names up at run time (`globals`, `getattr`, …) keeps everything that it can reach.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from jobs.transforms.fingerprints import Compiled, Module, compile_code
+
+REFLECTION = frozenset(
+    {
+        "globals", "locals", "vars", "eval", "exec", "dir", "inspect", "gc", "ctypes", "runpy", "_getframe", "currentframe",
+        "f_globals", "f_locals", "f_back", "__globals__", "__dict__", "__builtins__", "list_declared", "FunctionType",
+        "pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve", "unsafe_load", "UnsafeLoader", "FullLoader",
+        "pydoc", "reload",
+    }
+)  # fmt: skip
+"""Names with which code reaches other code without naming it: then nothing at all is left out."""
+LOOKUP = frozenset(
+    {
+        "getattr", "attrgetter", "methodcaller", "__getattribute__", "modules", "import_module", "__import__",
+        "resolve_name", "pkgutil", "entry_points", "EntryPoint", "dictConfig", "fileConfig", "importlib",
+    }
+)  # fmt: skip
+"""Names that look names up in a module: then nothing of a module is left out that any of the code imports."""
+TEXT = frozenset(
+    {
+        "__doc__", "getdoc", "getsource", "getsourcelines", "findsource", "f_lineno", "co_firstlineno", "tb_lineno",
+        "co_lines", "co_positions",
+    }
+)  # fmt: skip
+"""Names with which code reads docstrings, comments or line numbers: then the text of each module counts."""
+_DECLARING = frozenset({"transform", "incremental", "configure"})
+_PURE_BUILTINS = frozenset(
+    {"frozenset", "set", "dict", "list", "tuple", "sorted", "range", "len", "str", "int", "float"}
+)
+_PURE_CALLS = {
+    "transforms": None,
+    "datetime": {"date", "time", "timedelta", "timezone", "datetime"},
+    "decimal": {"Decimal"},
+    "pathlib": {"Path", "PurePath"},
+    "re": {"compile"},
+    "polars": {"col", "lit", "date", "datetime", "duration", "len", "element", "struct", "concat_str", "Schema", "all", "exclude"},
+    "pyarrow": {
+        "schema", "field", "struct", "list_", "large_list", "map_", "dictionary", "decimal128", "decimal256", "timestamp",
+        "time32", "time64", "duration", "date32", "date64", "string", "large_string", "binary", "large_binary", "bool_",
+        "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64", "null",
+    },
+}  # fmt: skip
+"""Functions of libraries that only make a value."""
+_CHAINED = frozenset({"polars", "transforms"})
+"""Libraries whose values' methods only make other values."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One statement at module level."""
+
+    node: ast.stmt
+    code: Compiled
+    bound: frozenset[str]
+    """Names that it binds; empty where it may have another effect."""
+
+    @property
+    def uses(self) -> frozenset[str]:
+        """Identifiers and words in it."""
+        return self.code.names | self.code.words
+
+
+class ModuleCode:
+    """A module by its statements at module level."""
+
+    def __init__(self, module: Module) -> None:
+        self.path = module.path
+        self.module = module
+        self._imported = _list_imported(module.tree)
+
+    @cached_property
+    def statements(self) -> list[Statement]:
+        """All of them, in order."""
+        return [self._read(node) for node in self.module.tree.body]
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """Identifiers of the whole module."""
+        return frozenset().union(*(statement.code.names for statement in self.statements))
+
+    @cached_property
+    def base(self) -> frozenset[int]:
+        """Indices of the statements that are always kept."""
+        return frozenset(index for index, statement in enumerate(self.statements) if not statement.bound)
+
+    def list_uses(self, indices: Iterable[int]) -> set[str]:
+        """Return identifiers and words of some statements."""
+        return set().union(*(self.statements[index].uses for index in indices))
+
+    @cached_property
+    def base_uses(self) -> frozenset[str]:
+        """Identifiers and words of the statements that are always kept; a name that is only imported is not used."""
+        used = (index for index in self.base if not isinstance(self.statements[index].node, ast.ImportFrom))
+        return frozenset(self.list_uses(used))
+
+    @cached_property
+    def renamed(self) -> dict[str, str]:
+        """Name that an import binds → the name that it has in the other module."""
+        nodes = [node for node in self.module.tree.body if isinstance(node, ast.ImportFrom)]
+        return {alias.asname: alias.name for node in nodes for alias in node.names if alias.asname}
+
+    def find_statement(self, line: int) -> int | None:
+        """Return the index of the statement at a line."""
+        for index, statement in enumerate(self.statements):
+            decorators = getattr(statement.node, "decorator_list", [])
+            first = min((decorator.lineno for decorator in decorators), default=statement.node.lineno)
+            if first <= line <= (statement.node.end_lineno or first):
+                return index
+        return None
+
+    @cached_property
+    def optional(self) -> dict[str, list[int]]:
+        """Name → indices of the statements that are kept only where it is used."""
+        indices: dict[str, list[int]] = {}
+        for index, statement in enumerate(self.statements):
+            for name in statement.bound:
+                indices.setdefault(name, []).append(index)
+        return indices
+
+    def _read(self, node: ast.stmt) -> Statement:
+        tree = ast.Module([node], [])
+        code = compile_code(tree, has_future_annotations=self.module.has_future_annotations)
+        return Statement(node, code, self._list_bound(node))
+
+    def _list_bound(self, node: ast.stmt) -> frozenset[str]:
+        """Return the names that a statement binds where that is its only effect."""
+        names: set[str] = set()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            defaults = [*node.args.defaults, *(value for value in node.args.kw_defaults if value is not None)]
+            if all(map(self._is_declaring, node.decorator_list)) and self._are_inert([*defaults, *_list_hints(node)]):
+                names = {node.name}
+        elif isinstance(node, ast.Assign):
+            if all(isinstance(target, ast.Name) for target in node.targets) and self._is_inert(node.value):
+                names = {target.id for target in node.targets if isinstance(target, ast.Name)}
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            names = {node.target.id} if self._are_inert([node.annotation, *filter(None, [node.value])]) else set()
+        # Python itself uses `__getattr__`, `__all__` and their like
+        return frozenset() if any(name.startswith("__") for name in names) else frozenset(names)
+
+    def _is_declaring(self, node: ast.expr) -> bool:
+        """Return whether a decorator declares a transform, and does nothing else."""
+        if not isinstance(node, ast.Call):
+            return False
+        root = node.func
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        is_ours = isinstance(root, ast.Name) and self._imported.get(root.id, "").partition(".")[0] == "transforms"
+        name = self._imported.get(root.id, "").rpartition(".")[2] if isinstance(root, ast.Name) else ""
+        arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
+        return is_ours and (name in _DECLARING or isinstance(node.func, ast.Attribute)) and self._are_inert(arguments)
+
+    def _are_inert(self, nodes: Iterable[ast.expr]) -> bool:
+        return all(map(self._is_inert, nodes))
+
+    def _is_inert(self, node: ast.expr) -> bool:
+        """Return whether evaluating an expression only makes a value."""
+        if isinstance(node, ast.Constant | ast.Name):
+            return True
+        if isinstance(node, ast.Tuple | ast.List | ast.Set):
+            return self._are_inert(node.elts)
+        if isinstance(node, ast.Dict):
+            return None not in node.keys and self._are_inert([*filter(None, node.keys), *node.values])
+        if isinstance(node, ast.UnaryOp):
+            return isinstance(node.operand, ast.Constant)
+        if isinstance(node, ast.BinOp):
+            return _is_number(node)
+        if isinstance(node, ast.Subscript):  # an annotation such as list[str]
+            return self._is_inert(node.value) and self._is_inert(node.slice)
+        if isinstance(node, ast.Starred):
+            return isinstance(node.value, ast.Name | ast.Tuple | ast.List) and self._is_inert(node.value)
+        if isinstance(node, ast.Attribute):
+            return self._find_library(node) is not None
+        return isinstance(node, ast.Call) and self._is_pure_call(node)
+
+    def _is_pure_call(self, node: ast.Call) -> bool:
+        if not self._are_inert([*node.args, *(keyword.value for keyword in node.keywords)]):
+            return False
+        if isinstance(node.func, ast.Name) and node.func.id not in self._imported:
+            return node.func.id in _PURE_BUILTINS and node.func.id not in self._defined
+        if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Call):
+            return self._find_call(node.func.value) in _CHAINED and self._is_pure_call(node.func.value)
+        return self._find_call(node) is not None
+
+    def _find_call(self, node: ast.Call) -> str | None:
+        """Return the library of a call that only makes a value."""
+        func = node.func
+        while isinstance(func, ast.Attribute) and isinstance(func.value, ast.Call):
+            func = func.value.func
+        full = self._find_library(func)
+        if full is None:
+            return None
+        library, _, name = full.partition(".")
+        allowed = _PURE_CALLS.get(library, set())
+        return library if allowed is None or name.rpartition(".")[2] in allowed else None
+
+    def _find_library(self, node: ast.expr) -> str | None:
+        """Return the full name of what an expression names in an imported library."""
+        parts: list[str] = []
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name) or node.id not in self._imported:
+            return None
+        return ".".join((self._imported[node.id], *reversed(parts)))
+
+    @cached_property
+    def _defined(self) -> frozenset[str]:
+        """Names that the module itself gives a meaning."""
+        nodes = list(ast.walk(self.module.tree))
+        names = {node.id for node in nodes if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
+        kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+        return frozenset(names | {node.name for node in nodes if isinstance(node, kinds)})
+
+
+def keep_statements(
+    modules: Collection[ModuleCode], *, roots: Mapping[str, int], names: Iterable[str], is_whole: Collection[str]
+) -> dict[str, list[int]]:
+    """Return for each module the indices of the statements that are kept.
+
+    Args:
+        modules: all code that is loaded.
+        roots: path of a module → index of a statement that is kept.
+        names: names that are used from elsewhere.
+        is_whole: paths of modules of which nothing is left out.
+
+    """
+    choice: dict[str, set[int]] = {}
+    pending = set(names)
+    for code in modules:
+        choice[code.path] = set(range(len(code.statements)) if code.path in is_whole else code.base)
+        pending |= code.list_uses(choice[code.path]) if code.path in is_whole else code.base_uses
+        root = roots.get(code.path)
+        if root is not None:
+            choice[code.path].add(root)
+            pending |= code.statements[root].uses
+    seen: set[str] = set()
+    while pending:
+        name = pending.pop()
+        seen.add(name)
+        for code in modules:
+            pending |= {code.renamed[name]} - seen if name in code.renamed else set()
+            for index in code.optional.get(name, ()):
+                if index not in choice[code.path]:
+                    choice[code.path].add(index)
+                    pending |= code.statements[index].uses - seen
+    return {path: sorted(numbers) for path, numbers in choice.items()}
+
+
+def _list_imported(tree: ast.Module) -> dict[str, str]:
+    """Return name → the full name of what an import at module level binds to it; nothing where something else does, too."""
+    names: dict[str, str] = {}
+    for node in tree.body:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                names[alias.asname or alias.name.partition(".")[0]] = (
+                    alias.name if alias.asname else alias.name.partition(".")[0]
+                )
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            for alias in node.names:
+                names[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+    for inner in ast.walk(tree):
+        if isinstance(inner, ast.Name) and not isinstance(inner.ctx, ast.Load):
+            names.pop(inner.id, None)
+        elif isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.pop(inner.name, None)
+    return names
+
+
+def _list_hints(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.expr]:
+    arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg]
+    hints = [argument.annotation for argument in arguments if argument is not None]
+    return [hint for hint in (*hints, node.returns) if hint is not None]
+
+
+def _is_number(node: ast.expr) -> bool:
+    if isinstance(node, ast.BinOp):
+        return _is_number(node.left) and _is_number(node.right) and not isinstance(node.op, ast.Pow)
+    return isinstance(node, ast.Constant) and isinstance(node.value, int | float)
