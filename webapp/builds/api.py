@@ -25,7 +25,7 @@ from webapp.datasets import queries as datasets
 from webapp.repositories import queries as repositories
 
 if TYPE_CHECKING:
-    from webapp.builds.models import Build
+    from webapp.builds.models import Build, PublishedSpec
 
 BRANCH = OpenApiParameter("branch", str, description="default: master")
 ACCEPTED = {202: serializers.BuildDetailSerializer}
@@ -154,7 +154,11 @@ class JobSpecList(ApiView):
         repository = repositories.get_repository(self.principal, repo)
         branch = request.GET.get("branch") or repository.default_branch
         specs = queries.list_jobspecs(repository=repository, branch=names.check_branch_name(branch))
-        return Response(paginate(request._request, specs, serializers.JobSpecSerializer))
+
+        def look_up(rows: list[PublishedSpec]) -> dict[str, Any]:
+            return {"depends_on": queries.describe_dependencies(rows)}
+
+        return Response(paginate(request._request, specs, serializers.JobSpecSerializer, look_up=look_up))
 
 
 class DatasetLineage(ApiView):

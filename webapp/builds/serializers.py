@@ -6,7 +6,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from webapp.builds.models import Build
+from webapp.builds.models import Build, PublishedSpec
 from webapp.builds.rules.states import BuildState, JobState
 from webapp.core.inputs import ExactBody, Flag, Text
 from webapp.core.serializers import Fields, NounSerializer, TextOrNull
@@ -258,6 +258,18 @@ class JobSpecSerializer(TransformSerializer):
     inputs = InputSpecSerializer(source="spec.inputs", many=True)
     outputs = OutputSpecSerializer(source="spec.outputs", many=True)
     size = serializers.CharField(source="spec.size")
+    depends_on = serializers.SerializerMethodField(
+        help_text="modules and files of the repository that its freshness depends on"
+    )
+    why_all = serializers.SerializerMethodField(help_text="why it depends on the whole repository; null if it does not")
+
+    def get_depends_on(self, spec: PublishedSpec) -> list[str]:
+        """Look it up by the digest."""
+        return list(self.context["depends_on"][spec.digest])
+
+    def get_why_all(self, spec: PublishedSpec) -> str | None:
+        """Read it from what was published; earlier releases did not say."""
+        return spec.spec.get("why_all") or None
 
 
 class LineageNodeSerializer(NounSerializer):

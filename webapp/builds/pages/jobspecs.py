@@ -55,6 +55,7 @@ def read_jobspecs_page(*, repository: Repository, branch: str, q: str, page: int
     head = chains.find_head_sha(repository=repository, branch=branch)
     chain = chains.default_chain(repository=repository, branch=branch)
     judged = specs.judge(branch_specs=published, chain=chain)
+    depends_on = specs.describe_dependencies(published)
     return JobSpecsPage(
         nav="repositories",
         repo_bar={"name": repository.name, "tab": "files"},
@@ -62,7 +63,7 @@ def read_jobspecs_page(*, repository: Repository, branch: str, q: str, page: int
         branch=branch,
         branches=list_branch_links(repository, f"/r/{repository.name}/jobspecs", current=branch),
         chain=chain,
-        specs=tuple(_describe_spec(row, judged, branch=branch) for row in published),
+        specs=tuple(_describe_spec(row, judged, depends_on[row.digest], branch=branch) for row in published),
         q=q,
         total=part.total,
         own=sum(spec.branch == branch for spec in seen),
@@ -74,7 +75,9 @@ def read_jobspecs_page(*, repository: Repository, branch: str, q: str, page: int
     )
 
 
-def _describe_spec(row: PublishedSpec, verdicts: Mapping[str, FreshnessVerdict], *, branch: str) -> dict[str, Any]:
+def _describe_spec(
+    row: PublishedSpec, verdicts: Mapping[str, FreshnessVerdict], depends_on: tuple[str, ...], *, branch: str
+) -> dict[str, Any]:
     """Return a published JobSpec as the list draws it."""
     outputs, inputs = row.spec["outputs"], row.spec["inputs"]
     return {
@@ -83,6 +86,8 @@ def _describe_spec(row: PublishedSpec, verdicts: Mapping[str, FreshnessVerdict],
         "description": row.spec.get("description", ""),
         **describe_verdict(verdicts[outputs[0]["path"]]),
         "is_own": row.branch == branch,
+        "depends_on": depends_on,
+        "why_all": row.spec.get("why_all", ""),
         "outputs": [link_dataset(output["path"], branch) for output in outputs],
         "inputs": [link_dataset(entry["path"], branch) for entry in inputs],
         "checks": sum(len(output.get("checks", ())) for output in outputs),

@@ -49,7 +49,7 @@ from webapp.builds.queries.planning import (
 from webapp.builds.queries.queue import read_reasons
 from webapp.builds.queries.readers import CodeReader, find_readers_on, list_made_by, list_readers, read_columns
 from webapp.builds.queries.sources import ColumnSource, MadeColumn, read_made_columns
-from webapp.builds.queries.specs import Lineage, list_jobspecs, read_lineage
+from webapp.builds.queries.specs import Lineage, describe_dependencies, list_jobspecs, read_lineage
 from webapp.builds.queries.totals import count_jobs
 from webapp.builds.queries.used_files import list_changed_files, read_tokens
 
@@ -64,6 +64,7 @@ __all__ = [
     "Upload",
     "count_jobs",
     "default_chain",
+    "describe_dependencies",
     "describe_published",
     "describe_transactions",
     "dump_plan",

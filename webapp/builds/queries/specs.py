@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from django.db.models import Exists, OuterRef, Subquery
 
 from webapp.accounts import permissions as accounts
-from webapp.builds.models import PublishedOutput, PublishedSpec
-from webapp.builds.queries import chains, planning
+from webapp.builds.models import CodeColumns, PublishedOutput, PublishedSpec
+from webapp.builds.queries import chains, planning, used_files
 from webapp.builds.queries.sources import MadeColumn, read_made_columns
 from webapp.builds.rules import fallback, lineage
-from webapp.builds.rules.freshness import SOURCE, FreshnessVerdict, judge_without_input
+from webapp.builds.rules.freshness import SOURCE, FreshnessVerdict, describe_key, judge_without_input
 from webapp.builds.rules.plan import plan_alone
 from webapp.builds.rules.values import Spec
 from webapp.core import names
@@ -92,6 +92,15 @@ def list_jobspecs(*, repository: Repository, branch: str) -> QuerySet[PublishedS
     first = PublishedOutput.objects.filter(spec=OuterRef("pk")).order_by("path").values("path")[:1]
     specs = PublishedSpec.objects.filter(Exists(own), repository=repository, branch__in=chain)
     return specs.select_related("repository").order_by(Subquery(first), "pk")
+
+
+def describe_dependencies(rows: Iterable[PublishedSpec]) -> dict[str, tuple[str, ...]]:
+    """Return digest → the modules and files that the freshness of these JobSpecs depends on, by name."""
+    digests = {row.digest for row in rows}
+    keys = used_files.list_used(digests)
+    for digest, covers in CodeColumns.objects.filter(digest__in=digests).values_list("digest", "covers"):
+        keys[digest] = keys.get(digest, frozenset()) | set(covers)
+    return {digest: tuple(sorted({describe_key(key) for key in keys.get(digest, ())})) for digest in digests}
 
 
 def list_seen(*, repository: Repository, branch: str) -> list[SeenSpec]:

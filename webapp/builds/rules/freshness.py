@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 MOST_NAMED = 3
 """Files that a reason names."""
-_WORDS = {"list": "names in {}", "data": "names in {}", "tree": "files of the repository"}
+_WORDS = {"list": "names in {}", "data": "names in {}", "tree": "all files"}
 
 
 class FreshnessVerdict(NamedTuple):

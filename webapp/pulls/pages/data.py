@@ -182,6 +182,8 @@ class PullDatasetPart:
     rules: list[str]
     lands_reason: str
     """Why merging does not bring these rows to the target; empty where it does."""
+    changed_files: list[str]
+    """Files that differ, if its JobSpec is the same and its jobs use them."""
     rule_changes: list[str]
     """How the branch changes them."""
     rows: RowsView | None
@@ -622,6 +624,7 @@ def _view_dataset(
         schema_url=_schema_url(loaded, row, shown),
         rules=rules_from_json(comparison.rules).describe() if comparison else [],
         lands_reason=row.lands_reason,
+        changed_files=row.changed_files,
         rule_changes=row.rule_changes,
         rows=rows,
         first_rows=read_first_rows(first_rows_folder(comparison), sight, place=place),
