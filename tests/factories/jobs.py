@@ -57,6 +57,13 @@ class LocalJob:
         snapshot_id, self.catalog.tables = in_child(work)
         return snapshot_id
 
+    def expire(self, path: str) -> None:
+        """Remove the current snapshot from a dataset's metadata, which still names it as the current one."""
+        name = tuple(table_of(path).split("."))
+        metadata = self.catalog.tables[name]
+        kept = [each for each in metadata.snapshots if each.snapshot_id != metadata.current_snapshot_id]
+        self.catalog.tables[name] = metadata.model_copy(update={"snapshots": kept})
+
     def read(self, path: str) -> pa.Table:
         """Read a dataset."""
         return in_child(lambda: self.catalog.load_table(table_of(path)).scan().to_arrow())
@@ -96,14 +103,14 @@ class LocalJob:
         return result
 
     def _pin(self, name: str, path: str, since: Mapping[str, int] | None) -> PinnedInput:
-        snapshot = self.catalog.load_table(table_of(path)).current_snapshot()
+        metadata = self.catalog.load_table(table_of(path)).metadata
         return PinnedInput(
             name,
             path,
             table_of(path),
             "master",
             "a61b08ffffff",
-            snapshot.snapshot_id if snapshot else None,
+            metadata.current_snapshot_id,
             (since or {}).get(path),
         )
 
