@@ -21,7 +21,8 @@ from jobs.engine.plan.counts import count_rows
 from jobs.engine.read.first_rows import read_rows, read_sample
 from jobs.engine.spark.reader import find_obstacle
 from jobs.engine.write.writer import write_table
-from jobs.protocol import RowsRequest
+from jobs.entrypoints import sample
+from jobs.protocol import DiffResult, RowsRequest, SampledTable, TakeSamplesRequest, read_answer, write_message
 from tests.factories import engine as tables
 from tests.factories.tiers import further
 
@@ -167,6 +168,18 @@ def test_expired_head_is_not_an_empty_table(tmp_path: Path) -> None:
     for question in questions:
         with pytest.raises(ExpiredSnapshotError, match="has expired"):
             question()
+
+
+def test_sample_of_an_expired_head_fails(tmp_path: Path) -> None:
+    table = grown(tmp_path, files=1)
+    table = without(table, [tables.snapshot_of(table)])
+    location = table.metadata_location.removeprefix("file://")
+    sampled = SampledTable("/x/one", location, str(tmp_path / "rows.arrow"))
+    message = tmp_path / "request.json"
+    write_message(message, TakeSamplesRequest((sampled,), str(tmp_path / "answer.json"), 5, 1_000))
+    assert sample.main(str(message)) == 1
+    result = read_answer(DiffResult, tmp_path / "answer.json")
+    assert (result.code, result.message.startswith("/x/one: Snapshot ")) == ("expired", True)
 
 
 def without(table: Any, expired: list[int]) -> Any:
