@@ -7,10 +7,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyiceberg.exceptions import BadRequestError
 
 from tests.factories.builds import HEAD, ROOT, Stack, make_transform
+from tests.factories.spark import QUICK, new_session, rest_catalog
+from tests.factories.tiers import further
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 WAIT = """import time
@@ -87,3 +90,27 @@ def test_job_whose_input_is_gone_reads_the_newest(stack: Stack, tmp_path: Path) 
     assert " 0 rows" not in log
     assert stack.rows("/shop/lost/made") == [{"a": 3}]
     assert stack.build("/shop/lost/made")["jobs"][0]["skipped"] is True
+
+
+@pytest.mark.spark
+@further("integration/builds/test_expired_inputs.py::test_catalog_keeps_the_input_of_a_running_job")
+def test_spark_hears_what_needs_a_snapshot(stack: Stack) -> None:
+    raw, made = "/shop/sparked/raw", "/shop/sparked/made"
+    assert stack.upload(raw, "a\n1\n").status_code == 201
+    copy = make_transform("sparked", inputs=[raw], output=made, body="out.write_table(i0.arrow())")
+    stack.commit({"pipelines/sparked.py": HEAD + copy})
+    session = new_session({**QUICK, **rest_catalog("main_", f"http://127.0.0.1:{stack.port}/iceberg", stack.token)})
+    expire = "call main_.system.expire_snapshots(table => 'shop.sparked.raw', retain_last => 1, older_than => timestamp '2999-01-01')"
+    stack.kill("builds")
+    try:
+        build = stack.start_build(made)["id"]
+        stack.wait_for_job(build, "RUN_PENDING")
+        stack.load(raw).append(pa.table({"a": [2]}))
+        with pytest.raises(Exception, match=f"job 1 of build {build} reads it"):  # noqa: PT011 - Py4J and Spark have many
+            session.sql(expire).collect()
+    finally:
+        stack.start_part("builds")
+    assert stack.wait_for_build(build)["state"] == "COMPLETED"
+    assert stack.rows(made) == [{"a": 1}]
+    session.sql(expire).collect()
+    assert len(stack.load(raw).metadata.snapshots) == 1
