@@ -12,8 +12,8 @@ class BuildsConfig(AppConfig):
     def ready(self) -> None:
         """Connect the receivers, answer the ports, and register the sweeps and the checks."""
         from webapp.builds.pages.maker import describe_maker
-        from webapp.builds.queries import chains, needs
-        from webapp.builds.services import checking, deletions, health, publication, queue, seals, sweeping
+        from webapp.builds.queries import chains
+        from webapp.builds.services import checking, deletions, health, needs, publication, queue, seals, sweeping
         from webapp.core.fsck import register_check
         from webapp.datasets import ports
         from webapp.datasets.services import register_need

@@ -397,9 +397,10 @@ def _check_pinned(ref: TableRef, metadata: Metadata, pinned: BranchState, *, by:
         return
     pin = {} if by is None or by.job is None else by.job.inputs[ref.table]
     # Tokens of an older version do not name the transaction.
-    transaction = f"transaction {pin['transaction']}" if pin.get("transaction") else "the pinned transaction"
+    transaction = pin.get("transaction", "unknown")
     message = (
-        f"{ref.path}: {transaction} on branch {pin.get('branch')} is gone: the table has no snapshot {pinned.head}"
+        f"{ref.path}: transaction {transaction} on branch {pin.get('branch')} is gone: "
+        f"the table has no snapshot {pinned.head}"
     )
     raise SnapshotGone(message)
 

@@ -20,9 +20,19 @@ class PullsConfig(AppConfig):
         from webapp.datasets.signals import transaction_committed
         from webapp.dispatch.stamps import register_stamps
         from webapp.dispatch.sweeps import register_sweep
-        from webapp.pulls.queries import needs
         from webapp.pulls.queries.lists import list_concerning, list_open_of_branches
-        from webapp.pulls.services import attaching, checking, checks, loads, merging, pulls, queueing, receivers, sides
+        from webapp.pulls.services import (
+            attaching,
+            checking,
+            checks,
+            loads,
+            merging,
+            needs,
+            pulls,
+            queueing,
+            receivers,
+            sides,
+        )
         from webapp.pulls.signals import event_recorded, standing_moved
         from webapp.repositories import signals
         from webapp.sql.services import register_keeper as keep_queries

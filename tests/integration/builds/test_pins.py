@@ -181,7 +181,7 @@ def test_scope_of_an_older_release_names_the_branch(world: World) -> None:
     secret = accounts.create_token(user=world.user, name="job", job_scope=scope)[1]
     lose(pinned)
     answer = make.Catalog(secret, job.staging_branch).load(RAW)
-    assert answer.error[1].startswith("/shop/raw: the pinned transaction on branch master is gone")
+    assert answer.error[1].startswith("/shop/raw: transaction unknown on branch master is gone")
 
 
 class TestReadNewest:

@@ -14,7 +14,6 @@ Modules:
     drafts: files that wait for their sender to say where they go.
     backlog: what waits, and whether it moves, for `readyz`.
     trust: who could have written the code of a job.
-    needs: transactions that unfinished builds read.
 """
 
 from webapp.builds.queries.builds import (

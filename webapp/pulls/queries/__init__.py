@@ -25,7 +25,6 @@ Modules:
     unseen: what somebody knows of the datasets that they may not see.
     references: what of what texts name is there for a reader.
     looked: what people saw when they last reviewed.
-    needs: transactions that open pull requests show.
     timeline: events, reviews and comments in one order.
     sources: whether anything needs the source branch.
     templates: the text that a repository proposes.
