@@ -57,11 +57,12 @@ class LocalJob:
         snapshot_id, self.catalog.tables = in_child(work)
         return snapshot_id
 
-    def expire(self, path: str) -> None:
-        """Remove the current snapshot from a dataset's metadata, which still names it as the current one."""
+    def expire(self, path: str, snapshot_id: int | None = None) -> None:
+        """Remove a snapshot from a dataset's metadata: the current one, which it still names as that, or another."""
         name = tuple(table_of(path).split("."))
         metadata = self.catalog.tables[name]
-        kept = [each for each in metadata.snapshots if each.snapshot_id != metadata.current_snapshot_id]
+        gone = snapshot_id or metadata.current_snapshot_id
+        kept = [each for each in metadata.snapshots if each.snapshot_id != gone]
         self.catalog.tables[name] = metadata.model_copy(update={"snapshots": kept})
 
     def read(self, path: str) -> pa.Table:

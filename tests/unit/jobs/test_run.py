@@ -352,6 +352,27 @@ def test_expired_pin_fails_an_incremental_build(job: LocalJob) -> None:
     assert "/x/source: transaction a61b08ffffff on branch master is gone" in result.error.message
 
 
+def test_expired_start_is_read_in_full(job: LocalJob, capfd: pytest.CaptureFixture[str]) -> None:
+    since = job.write("/x/source", ROWS, is_append=True)
+    job.write("/x/source", ROWS, is_append=True)
+    job.expire("/x/source", since)
+    source = declare("out.write_table(source.arrow())", more="@incremental()")
+    result = job.run(source, inputs=ONE, outputs=OUT, since={"/x/source": since})
+    assert result.outputs["/x/out"].rows == 9
+    said = "inputs are read whole, only changelogs go on from the last build: /x/source did not only grow since"
+    assert said in capfd.readouterr().out
+
+
+def test_expired_start_of_a_changelog_fails_by_name(job: LocalJob) -> None:
+    since = job.write("/x/source", ROWS, is_append=True)
+    job.write("/x/source", ROWS, is_append=True)
+    job.expire("/x/source", since)
+    source = declare("out.apply_changelog(source.changelog_arrow(['id']), ['id'])", more="@incremental()")
+    result = job.run(source, inputs=ONE, outputs=OUT, since={"/x/source": since})
+    assert result.error is not None
+    assert f"snapshot {since} has expired" in result.error.message
+
+
 def test_never_written_input_is_empty(job: LocalJob) -> None:
     body = "assert source.arrow().num_rows == 0; out.write_table(pa.table({'id': [1]}))"
     result = job.run(declare(body, more="import pyarrow as pa"), inputs={"source": "/x/empty"}, outputs=OUT)

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 PAUSE = timedelta(seconds=8)
 """So long a job that was put back is not tried again; a little shorter than the sweep waits before it rings for it."""
 MAX_BUSY = 20
-"""So many attempts a job has at a catalog that is busy; its own code may raise the same error for ever."""
+"""Maximum attempts of a job if the catalog is busy, which its own code can claim forever, or if its inputs keep expiring."""
 CATALOG_BUSY = "ServiceUnavailableError"
 """What PyIceberg calls the catalog's answer 503."""
 TOKEN_MARGIN = timedelta(minutes=10)
