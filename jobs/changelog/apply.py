@@ -18,6 +18,7 @@ from jobs.changelog.plan import ORDINAL, OWN_PREFIX, TYPE
 from jobs.changelog.rows import ChangelogSource, as_key_columns, connect, key_columns, key_values, listed, same_key
 from jobs.engine.read.fields import quote
 from jobs.engine.read.live_files import LiveFile
+from jobs.engine.read.metadata import find_head
 from jobs.engine.read.paths import list_paths, walk_paths
 from jobs.engine.read.row_ids import ARROW_COLUMNS, COLUMNS, ROW_ID, has_row_ids
 from jobs.engine.write.schemas import SchemaError, cast_batches, next_schema, storable_schema, wanted_fields
@@ -207,7 +208,7 @@ def _rows_after(
 
 
 def _head(table: Table) -> int | None:
-    snapshot = table.current_snapshot()
+    snapshot = find_head(table.metadata)
     return snapshot.snapshot_id if snapshot else None
 
 

@@ -17,7 +17,7 @@ from jobs.engine.errors import UnsupportedTableError
 from jobs.engine.plan.planner import plan_step
 from jobs.engine.plan.sizes import estimate_decoded_bytes
 from jobs.engine.read.fields import duckdb_type
-from jobs.engine.read.metadata import describe_table
+from jobs.engine.read.metadata import describe_table, find_head
 from jobs.engine.read.paths import field_parts, list_paths
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def plan_changelog(
     schema = metadata.schemas[table.schema().schema_id]
     chosen = None if keys is None else resolve_keys(keys, list_paths(schema.fields, field_parts))
     check_columns(schema)
-    head = table.current_snapshot()
+    head = find_head(table.metadata)
     until = end if end is not None else (head.snapshot_id if head else None)
     snapshots = [] if until is None or not schema.fields else list_range(table, start, until)
     steps, before = [], start

@@ -23,6 +23,7 @@ from jobs.changelog import errors, read_changelog
 from jobs.changelog.plan import ORDINAL, TYPE
 from jobs.changelog.ranges import list_range, number_snapshots
 from jobs.engine.errors import DiffError
+from jobs.engine.read.metadata import find_head
 from jobs.engine.write.artifact import ROWS, SUMMARY, write_json
 from jobs.protocol import ChangelogRequest, DiffResult, ProtocolError, read_message, write_message
 
@@ -85,7 +86,7 @@ def store_changelog(request: ChangelogRequest) -> dict[str, Any]:
 
 def _list_ordinals(table: Table, request: ChangelogRequest) -> list[dict[str, Any]]:
     """List which snapshot each ordinal of the range means, oldest first."""
-    head = table.current_snapshot()
+    head = find_head(table.metadata)
     end = request.end if request.end is not None else (head.snapshot_id if head else None)
     snapshots = [] if end is None else list_range(table, request.start, end)
     return [

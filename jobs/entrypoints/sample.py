@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
+from jobs.engine.errors import DiffError
 from jobs.engine.read.first_rows import read_sample
 from jobs.protocol import DiffResult, TakeSamplesRequest, read_message, write_message
 from jobs.transforms.sampled import write_sample
@@ -39,6 +40,8 @@ def _take(request: TakeSamplesRequest) -> DiffResult:
         except MemoryError:
             message = f"The first rows of {table.path} do not fit into the memory that a preview may take."
             return DiffResult(status="failed", code="memory_limit", message=message)
+        except DiffError as error:
+            return DiffResult(status="failed", code=error.code, message=f"{table.path}: {error}")  # type: ignore[arg-type]
         except Exception as error:  # what libraries raise over such files is not written anywhere
             sys.stderr.write(f"{table.path}: {error}\n")
             message = f"The files of {table.path} cannot be read: {type(error).__name__}."

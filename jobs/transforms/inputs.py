@@ -180,12 +180,21 @@ class IcebergInput:
     def _table(self) -> Table:
         table = self._connections.load(self._pinned.table, self._pinned.path)
         snapshot = table.current_snapshot()
+        self._check_pin(None if snapshot is None else snapshot.snapshot_id)
         summary = (snapshot.summary if snapshot is not None else None) or {}
         # counting would read the files of an input that the transform may never read
         rows = f"{int(summary.get('total-records') or 0):,} rows"
         more = " before deletes" if int(summary.get("total-delete-files") or 0) else ""
         say(f"input {self.path} at {self.transaction[:6] or 'nothing'} ({self.branch}), {rows}{more}")
         return table
+
+    def _check_pin(self, shown: int | None) -> None:
+        """Reject a table that the catalog shows at another snapshot than the pinned one, such as none."""
+        if shown != self._pinned.snapshot_id:
+            raise TransformError(
+                f"{self.path}: transaction {self.transaction} on branch {self.branch} is gone: "
+                f"the table has no snapshot {self._pinned.snapshot_id}"
+            )
 
     def grew_only(self) -> bool:
         """Return whether every snapshot since this output's last build only added rows."""

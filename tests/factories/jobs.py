@@ -57,6 +57,14 @@ class LocalJob:
         snapshot_id, self.catalog.tables = in_child(work)
         return snapshot_id
 
+    def expire(self, path: str, snapshot_id: int | None = None) -> None:
+        """Remove a snapshot from a dataset's metadata: the current one, which it still names as that, or another."""
+        name = tuple(table_of(path).split("."))
+        metadata = self.catalog.tables[name]
+        gone = snapshot_id or metadata.current_snapshot_id
+        kept = [each for each in metadata.snapshots if each.snapshot_id != gone]
+        self.catalog.tables[name] = metadata.model_copy(update={"snapshots": kept})
+
     def read(self, path: str) -> pa.Table:
         """Read a dataset."""
         return in_child(lambda: self.catalog.load_table(table_of(path)).scan().to_arrow())
@@ -96,14 +104,14 @@ class LocalJob:
         return result
 
     def _pin(self, name: str, path: str, since: Mapping[str, int] | None) -> PinnedInput:
-        snapshot = self.catalog.load_table(table_of(path)).current_snapshot()
+        metadata = self.catalog.load_table(table_of(path)).metadata
         return PinnedInput(
             name,
             path,
             table_of(path),
             "master",
             "a61b08ffffff",
-            snapshot.snapshot_id if snapshot else None,
+            metadata.current_snapshot_id,
             (since or {}).get(path),
         )
 

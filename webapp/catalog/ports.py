@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from webapp.core.ports import Port
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from webapp.core.principals import Principal
 
@@ -31,5 +31,17 @@ def check_commit(*, table: str, branch: str, by: Principal | None) -> None:
 
     Raises:
         Conflict: it names what is in the way.
+
+    """
+
+
+@Port
+def check_removal(*, table: str, snapshots: Collection[int], by: Principal | None) -> None:
+    """Refuse to remove snapshots that something above the catalog still needs.
+
+    Called in the atomic block of the commit, after it has moved its branches, and only if it removes snapshots.
+
+    Raises:
+        Invalid: it names a snapshot and what needs it.
 
     """

@@ -12,8 +12,9 @@ from webapp.catalog.models import Namespace, Table, View
 from webapp.catalog.rules import lens
 from webapp.catalog.rules.access import Access
 from webapp.catalog.rules.branch_properties import MASTER, PREFIX, TrackedIds
-from webapp.catalog.rules.errors import Forbidden, NoSuchTable
+from webapp.catalog.rules.errors import Forbidden, NoSuchTable, SnapshotGone
 from webapp.catalog.rules.iceberg import Metadata
+from webapp.catalog.rules.metadata import snapshot_of
 from webapp.catalog.rules.partition_names import show_partition_names
 from webapp.catalog.rules.pointers import BranchState, Pointer
 from webapp.catalog.rules.refs import SEPARATOR, Levels, TableRef, is_internal, table_ref
@@ -211,6 +212,7 @@ def view_table(ref: TableRef, row: TableRow, *, by: Principal | None) -> TableVi
     pinned = _pinned(ref, by)
     if pinned is None:
         return view_of(file, ref, by=by)
+    _check_pinned(ref, file.metadata, pinned, by=by)
     return TableView(partial(_show_pinned, file, pinned), file, own_key(ref, by=by))
 
 
@@ -387,6 +389,20 @@ def _branch_key(branch: str) -> str:
 
 def _show_branch(file: MetadataFile, branch: str, chain: Sequence[str]) -> Metadata:
     return show_partition_names(lens.get(file.metadata, branch, chain))
+
+
+def _check_pinned(ref: TableRef, metadata: Metadata, pinned: BranchState, *, by: Principal | None) -> None:
+    """Reject a pin to a snapshot that the table no longer has: clients would read an empty table."""
+    if pinned.head is None or snapshot_of(metadata, pinned.head) is not None:
+        return
+    pin = {} if by is None or by.job is None else by.job.inputs[ref.table]
+    # Tokens of an older version do not name the transaction.
+    transaction = pin.get("transaction", "unknown")
+    message = (
+        f"{ref.path}: transaction {transaction} on branch {pin.get('branch')} is gone: "
+        f"the table has no snapshot {pinned.head}"
+    )
+    raise SnapshotGone(message)
 
 
 def _show_pinned(file: MetadataFile, pinned: BranchState) -> Metadata:

@@ -25,7 +25,7 @@ class JobScope:
     chain: tuple[str, ...]
     """Build branch, then fallbacks."""
     inputs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Table → the pinned pointer: branch, snapshot_id, schema_id, spec_id, order_id."""
+    """Table → the pinned pointer: transaction, branch, snapshot_id, schema_id, spec_id, order_id."""
     outputs: tuple[str, ...] = ()
     """Tables that it writes."""
     attempt: int = 1

@@ -30,6 +30,7 @@ class DatasetsConfig(AppConfig):
         ports.find_chain.answer = queries.get_table_chain
         ports.lock_tables.answer = services.lock_tables
         ports.check_commit.answer = services.check_commit
+        ports.check_removal.answer = services.check_removal
         catalog.table_created.connect(register_table)
         catalog.table_committed.connect(record_commit)
         catalog.table_branch_removed.connect(forget_branch)
@@ -89,11 +90,11 @@ def abort_open(*, table: str, principal: Principal | None = None, **_kwargs: Any
     services.abort_open_transactions(table=table, reason=reason, by=principal)
 
 
-def forget_table(*, table: str, **_kwargs: Any) -> None:
+def forget_table(*, table: str, principal: Principal | None = None, **_kwargs: Any) -> None:
     """Drop the dataset of a dropped table."""
     from webapp.datasets import services
 
-    services.forget_dataset(table=table)
+    services.forget_dataset(table=table, by=principal)
 
 
 def rename_table(*, table: str, new_table: str, **_kwargs: Any) -> None:

@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from webapp.core.principals import Principal
-    from webapp.datasets.models import Dataset
+    from webapp.datasets.models import Dataset, Transaction
     from webapp.dispatch.processes import ProcessEnd
     from webapp.previews.models import PreviewRows
     from webapp.previews.rules.transforms import Chosen
@@ -376,9 +376,7 @@ class _PreviewAttempt:
         tables, readable = [], set()
         for number, table in enumerate(pinned):
             dataset = self._get_dataset(table["path"])
-            view = read_metadata(
-                dataset, branch=table["branch"], transaction=datasets.find_transaction(table["transaction"])
-            )
+            view = read_metadata(dataset, branch=table["branch"], transaction=self._find_pinned(table))
             sampled = SampledTable(
                 path=table["path"],
                 metadata_location=_write_view(folder / f"{number}.metadata.json", view),
@@ -423,6 +421,13 @@ class _PreviewAttempt:
             message = f"{path} is not there any more."
             raise _Failed(message, code="expired")
         return dataset
+
+    def _find_pinned(self, table: Mapping[str, Any]) -> Transaction | None:
+        pinned = datasets.find_transaction(table["transaction"])
+        if pinned is None and table["transaction"]:
+            message = f"{table['path']}: transaction {table['transaction']} on branch {table['branch']} is gone."
+            raise _Failed(message, code="expired")
+        return pinned
 
     # --- runs -------------------------------------------------------------------------------------
 

@@ -16,11 +16,23 @@ class PullsConfig(AppConfig):
         from webapp.comparisons.services.comparisons import register_keeper
         from webapp.core.fsck import register_check
         from webapp.datasets import ports
+        from webapp.datasets.services import register_need
         from webapp.datasets.signals import transaction_committed
         from webapp.dispatch.stamps import register_stamps
         from webapp.dispatch.sweeps import register_sweep
         from webapp.pulls.queries.lists import list_concerning, list_open_of_branches
-        from webapp.pulls.services import attaching, checking, checks, loads, merging, pulls, queueing, receivers, sides
+        from webapp.pulls.services import (
+            attaching,
+            checking,
+            checks,
+            loads,
+            merging,
+            needs,
+            pulls,
+            queueing,
+            receivers,
+            sides,
+        )
         from webapp.pulls.signals import event_recorded, standing_moved
         from webapp.repositories import signals
         from webapp.sql.services import register_keeper as keep_queries
@@ -37,6 +49,7 @@ class PullsConfig(AppConfig):
         standing_moved.connect(receivers.follow_standing, dispatch_uid="pulls.follow_standing")
         ports.list_concerning_pulls.answer = list_concerning
         ports.list_open_pulls.answer = list_open_of_branches
+        register_need(needs.list_needs)
         register_stamps(merging.STAMP, queueing.STAMP)
         register_keeper(attaching.list_shown)
         register_keeper(attaching.list_named)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pyiceberg.table import Table
 
+from jobs.engine.read.metadata import find_head
+
 
 def count_rows(table: Table) -> int:
     """Return the rows at the head, without those that delete files took away."""
-    snapshot = table.current_snapshot()
+    snapshot = find_head(table.metadata)
     if snapshot is None:
         return 0
     summary = snapshot.summary or {}

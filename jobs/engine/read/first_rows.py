@@ -27,6 +27,7 @@ from pyiceberg.table.metadata import TableMetadataUtil
 
 from jobs import nulls
 from jobs.encoding import Json, encode_value
+from jobs.engine.read.metadata import find_head
 from jobs.protocol import RowsRequest
 
 nulls.install()
@@ -56,7 +57,7 @@ def read_sample(
     parsed = TableMetadataUtil.parse_obj(dict(metadata))
     schema = parsed.schema()
     types = schema_to_pyarrow(schema, include_field_ids=False)
-    if not schema.fields or parsed.current_snapshot_id is None:
+    if not schema.fields or find_head(parsed) is None:
         return FirstRows(types.empty_table(), schema, is_whole=True)
     # Rows are counted by any column, where all are masked.
     seen = [name for name in types.names if name.casefold() not in masked]
@@ -107,6 +108,7 @@ def read_rows(request: RowsRequest, files: FileIO) -> tuple[list[list[Json]], in
 def _scan(request: RowsRequest, names: Sequence[str], rows: int, files: FileIO) -> tuple[pa.Table, bool]:
     """Return the first rows, and whether there are more; reads only as many files as hold them."""
     metadata = TableMetadataUtil.parse_obj(dict(request.metadata))
+    find_head(metadata)
     scan = DataScan(table_metadata=metadata, io=files, selected_fields=tuple(names))
     tasks = _take_tasks(scan.plan_files(), rows + 1)
     _read_sparingly(min(rows + 1, MOST_BATCH_ROWS))

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
     from pyiceberg.io import FileIO
     from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata as LoadedMetadata
+    from pyiceberg.table.snapshots import Snapshot
 
     from jobs.engine.read.fields import Field
 
@@ -69,7 +71,7 @@ class TableMetadata:
     def snapshot(self, snapshot_id: int) -> Mapping[str, Any]:
         snapshot = self.snapshots.get(snapshot_id)
         if snapshot is None:
-            raise ExpiredSnapshotError(f"Snapshot {snapshot_id} has expired: the table no longer lists it.")
+            raise expired(snapshot_id)
         return snapshot
 
     def schema(self, schema_id: int | None, snapshot_id: int | None) -> Schema:
@@ -81,6 +83,27 @@ class TableMetadata:
         if schema is None:
             raise UnreadableTableError(f"Schema {chosen} is not in the table's metadata.")
         return schema
+
+
+def expired(snapshot_id: int) -> ExpiredSnapshotError:
+    """Return the error for a snapshot that the table no longer lists."""
+    return ExpiredSnapshotError(f"Snapshot {snapshot_id} has expired: the table no longer lists it.")
+
+
+def find_head(metadata: LoadedMetadata) -> Snapshot | None:
+    """Return the current snapshot, or None if the table is empty.
+
+    PyIceberg also returns None for a current snapshot that the metadata does not list, and reads no rows.
+
+    Raises:
+        ExpiredSnapshotError: the metadata names a current snapshot and does not list it.
+
+    """
+    number = metadata.current_snapshot_id
+    snapshot = None if number is None else metadata.snapshot_by_id(number)
+    if number is not None and snapshot is None:
+        raise expired(number)
+    return snapshot
 
 
 def local_path(location: str) -> str:

@@ -28,6 +28,7 @@ from pyiceberg.table.update.snapshot import _FastAppendFiles, _OverwriteFiles, _
 from pyiceberg.types import NestedField
 
 from jobs import nulls
+from jobs.engine.read.metadata import find_head
 from jobs.engine.read.row_ids import has_row_ids, with_row_ids
 from jobs.engine.write import version3
 from jobs.engine.write.schemas import (
@@ -60,7 +61,7 @@ class _ReplaceAll(_SnapshotProducer["_ReplaceAll"]):  # type: ignore[misc]
     """An overwrite that removes everything: PyIceberg's own makes two snapshots of it and keeps delete files."""
 
     def _live_entries(self) -> list[ManifestEntry]:
-        snapshot = self._transaction.table_metadata.snapshot_by_name(self._target_branch)
+        snapshot = find_head(self._transaction.table_metadata)
         if snapshot is None:
             return []
         manifests = snapshot.manifests(self._io)
@@ -163,7 +164,7 @@ class FileReplacement(_OverwriteFiles):  # type: ignore[misc]
 
 
 def _list_files(table: Table, paths: frozenset[str]) -> list[DataFile]:
-    snapshot = table.current_snapshot()
+    snapshot = find_head(table.metadata)
     manifests = [] if snapshot is None else snapshot.manifests(table.io)
     entries = (entry for manifest in manifests for entry in manifest.fetch_manifest_entry(table.io))
     return [
@@ -261,7 +262,7 @@ def _commit_files(table: Table, files: Sequence[DataFile], *, is_append: bool, j
     is_version_3 = has_row_ids(table)
     kinds = (version3.Append, _ReplaceAllOfVersion3) if is_version_3 else (_FastAppendFiles, _ReplaceAll)
     producer = kinds[0 if is_append else 1](
-        operation=Operation.APPEND if is_append or table.current_snapshot() is None else Operation.OVERWRITE,
+        operation=Operation.APPEND if is_append or find_head(table.metadata) is None else Operation.OVERWRITE,
         transaction=transaction,
         io=table.io,
         snapshot_properties=_properties(job_id),

@@ -316,3 +316,10 @@ def test_it_is_stopped_kept_for_a_day_and_for_its_owner_alone(world: World, monk
     assert services.prune_previews() == 7  # one more of each role
     assert not folder.exists()
     assert read(world, preview) == 404
+
+
+def test_preview_fails_on_a_transaction_that_is_gone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(services.datasets, "find_transaction", lambda _pk: None)
+    preview = run(world, CLEAN)
+    assert (preview.state, preview.code) == (PreviewState.FAILED, "expired")
+    assert re.fullmatch(r"/shop/raw: transaction \w+ on branch fix is gone\.", preview.error)

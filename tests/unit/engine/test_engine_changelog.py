@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,13 @@ from pyiceberg.transforms import BucketTransform, DayTransform
 from pyiceberg.types import LongType, NestedField, StringType, TimestampType, UUIDType
 
 from jobs.changelog import apply_changelog, plan_changelog, read_changelog
-from jobs.engine.errors import UnsupportedTableError
+from jobs.engine.errors import ExpiredSnapshotError, UnsupportedTableError
 from jobs.engine.plan.counts import count_rows
+from jobs.engine.read.first_rows import read_rows, read_sample
 from jobs.engine.spark.reader import find_obstacle
 from jobs.engine.write.writer import write_table
+from jobs.entrypoints import sample
+from jobs.protocol import DiffResult, RowsRequest, SampledTable, TakeSamplesRequest, read_answer, write_message
 from tests.factories import engine as tables
 from tests.factories.tiers import further
 
@@ -146,6 +150,36 @@ def test_an_expired_middle_is_told_as_one_step(tmp_path: Path) -> None:
     assert (found.num_rows, set(found["_change_ordinal"].to_pylist())) == (30, {3})
     with pytest.raises(ValueError, match="is not an ancestor of snapshot"):
         read_changelog(table, keys=["id"], start=snapshots[3], end=snapshots[0])
+
+
+def test_expired_head_is_not_an_empty_table(tmp_path: Path) -> None:
+    table = grown(tmp_path, files=2)
+    table = without(table, [tables.snapshot_of(table)])
+    metadata = json.loads(table.metadata.model_dump_json())
+    page = {"columns": ("id",), "start": 0, "limit": 5, "scanned_rows": 5}
+    questions: list[Callable[[], object]] = [
+        lambda: count_rows(table),
+        lambda: read_changelog(table, keys=None, start=None, end=None),
+        lambda: read_sample(metadata, table.io, masked=(), row_limit=5, byte_limit=1_000),
+        lambda: read_rows(RowsRequest(metadata=metadata, sort="", q="", **page), table.io),
+        lambda: read_rows(RowsRequest(metadata=metadata, sort="id", q="", **page), table.io),
+        lambda: write_table(table, pa.schema([("id", pa.int64())]), iter(()), is_append=False),
+    ]
+    for question in questions:
+        with pytest.raises(ExpiredSnapshotError, match="has expired"):
+            question()
+
+
+def test_sample_of_an_expired_head_fails(tmp_path: Path) -> None:
+    table = grown(tmp_path, files=1)
+    table = without(table, [tables.snapshot_of(table)])
+    location = table.metadata_location.removeprefix("file://")
+    sampled = SampledTable("/x/one", location, str(tmp_path / "rows.arrow"))
+    message = tmp_path / "request.json"
+    write_message(message, TakeSamplesRequest((sampled,), str(tmp_path / "answer.json"), 5, 1_000))
+    assert sample.main(str(message)) == 1
+    result = read_answer(DiffResult, tmp_path / "answer.json")
+    assert (result.code, result.message.startswith("/x/one: Snapshot ")) == ("expired", True)
 
 
 def without(table: Any, expired: list[int]) -> Any:

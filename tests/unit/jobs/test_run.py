@@ -325,3 +325,59 @@ def test_types_survive(job: LocalJob) -> None:
     first = job.read("/x/out").to_pylist()[0]
     assert first["zoned"] == dt.datetime(2013, 1, 1, 10, tzinfo=dt.UTC)
     assert (first["many"], first["pair"], first["raw"]) == ([1, 2], {"a": 1, "b": "x"}, b"\x00")
+
+
+READS = [
+    "out.write_table(source.arrow())",
+    "out.write_table(source.batches())",
+    "out.write_polars(source.polars())",
+    "out.write_table(source.changelog_arrow(['id']).select(['id']))",
+    "source.schema",
+]
+
+
+@pytest.mark.parametrize("body", READS)
+def test_expired_pin_fails_by_name(job: LocalJob, body: str) -> None:
+    job.expire("/x/source")
+    result = job.run(declare(body), inputs=ONE, outputs=OUT)
+    assert result.error is not None
+    assert (result.status, result.outputs) == ("failed", {})
+    assert "/x/source: transaction a61b08ffffff on branch master is gone" in result.error.message
+
+
+def test_expired_pin_fails_an_incremental_build(job: LocalJob) -> None:
+    since = job.write("/x/source", ROWS, is_append=True)
+    job.write("/x/source", ROWS, is_append=True)
+    job.expire("/x/source")
+    source = declare("out.write_table(source.arrow())", more="@incremental()")
+    result = job.run(source, inputs=ONE, outputs=OUT, since={"/x/source": since})
+    assert result.error is not None
+    assert "/x/source: transaction a61b08ffffff on branch master is gone" in result.error.message
+
+
+def test_expired_start_is_read_in_full(job: LocalJob, capfd: pytest.CaptureFixture[str]) -> None:
+    since = job.write("/x/source", ROWS, is_append=True)
+    job.write("/x/source", ROWS, is_append=True)
+    job.expire("/x/source", since)
+    source = declare("out.write_table(source.arrow())", more="@incremental()")
+    result = job.run(source, inputs=ONE, outputs=OUT, since={"/x/source": since})
+    assert result.outputs["/x/out"].rows == 9
+    said = "inputs are read whole, only changelogs go on from the last build: /x/source did not only grow since"
+    assert said in capfd.readouterr().out
+
+
+def test_expired_start_of_a_changelog_fails_by_name(job: LocalJob) -> None:
+    since = job.write("/x/source", ROWS, is_append=True)
+    job.write("/x/source", ROWS, is_append=True)
+    job.expire("/x/source", since)
+    source = declare("out.apply_changelog(source.changelog_arrow(['id']), ['id'])", more="@incremental()")
+    result = job.run(source, inputs=ONE, outputs=OUT, since={"/x/source": since})
+    assert result.error is not None
+    assert f"snapshot {since} has expired" in result.error.message
+
+
+def test_never_written_input_is_empty(job: LocalJob) -> None:
+    body = "assert source.arrow().num_rows == 0; out.write_table(pa.table({'id': [1]}))"
+    result = job.run(declare(body, more="import pyarrow as pa"), inputs={"source": "/x/empty"}, outputs=OUT)
+    assert result.error is None
+    assert result.outputs["/x/out"].rows == 1

@@ -8,6 +8,8 @@ Modules:
     keeping: files of uploads that merges may repeat.
     queue: who takes a turn, and whose bell is rung.
     running: one job, from its claim to the commit of its outputs.
+    pins: inputs of a job whose transaction is gone.
+    needs: transactions that unfinished builds read.
     interrupts: the Spark session of a job that is gone, ended.
     trees: exported commits that job processes share.
     seals: what jobs left in their tables' folders, as recorded.

@@ -234,7 +234,7 @@ def _begin(build: Build, plan: BuildPlan, notes: list[str]) -> None:
     build.refresh_from_db()
     queue.leave_queue(build=build, taken=[row.pk for row in datasets.values()])
     jobs = _create_jobs(build, plan)
-    dataset_services.lock(datasets.values())
+    dataset_services.lock_paths({*datasets, *_list_read(plan)})
     opened = _open_transactions(build, plan, jobs, datasets)
     _create_inputs_and_outputs(plan, jobs, opened)
     for job in jobs.values():
@@ -242,6 +242,11 @@ def _begin(build: Build, plan: BuildPlan, notes: list[str]) -> None:
             queue.ring_job(job)
     if not plan.running_jobs:
         end_build(build=build, state=BuildState.COMPLETED, reason="Everything was fresh.")
+
+
+def _list_read(plan: BuildPlan) -> list[str]:
+    """Return the datasets whose transactions the jobs are pinned to: a client may be removing their snapshots."""
+    return [source.path for job in plan.running_jobs for source in job.inputs if source.from_job is None]
 
 
 def _find_datasets(plan: BuildPlan) -> dict[str, Dataset]:

@@ -28,7 +28,7 @@ from webapp.builds.rules.sources import choose_sources
 from webapp.builds.rules.states import JobState
 from webapp.builds.runner import manifests, paths
 from webapp.builds.runner.manifests import Place
-from webapp.builds.services import builds, interrupts, keeping, quotas, seals, trees, uploads
+from webapp.builds.services import builds, interrupts, keeping, pins, queue, quotas, seals, trees, uploads
 from webapp.catalog import queries as catalog
 from webapp.catalog import services as catalog_services
 from webapp.catalog.rules.pointers import Pointer
@@ -56,11 +56,15 @@ if TYPE_CHECKING:
 PAUSE = timedelta(seconds=8)
 """So long a job that was put back is not tried again; a little shorter than the sweep waits before it rings for it."""
 MAX_BUSY = 20
-"""So many attempts a job has at a catalog that is busy; its own code may raise the same error for ever."""
+"""Maximum attempts of a job if the catalog is busy, which its own code can claim forever, or if its inputs keep expiring."""
 CATALOG_BUSY = "ServiceUnavailableError"
 """What PyIceberg calls the catalog's answer 503."""
 TOKEN_MARGIN = timedelta(minutes=10)
 RESULT_TRACEBACK = 20_000
+
+
+class InputsGone(Conflict):
+    """Transactions that the job is pinned to are gone."""
 
 
 class Fenced(Conflict):
@@ -147,6 +151,8 @@ class _Attempt:
                 self._fail(error.detail, code=error.code)
         except Unavailable as error:
             self._put_back(error.detail, lost=0)
+        except InputsGone:
+            self._read_newest()
         except Fenced:
             raise
         except AppError as error:
@@ -158,6 +164,7 @@ class _Attempt:
             f"job {self.job.number} attempt {self.job.attempt} on {self.job.worker}, profile {self.job.profile}, "
             f"size {self.job.size}, staging branch {self._staging_branch()}"
         )
+        self._check_inputs()
         make_open_folder(place.folder)
         if self.job.attempt > 1:
             self._drop_staging()
@@ -379,6 +386,7 @@ class _Attempt:
         """What this attempt may see and write."""
         inputs = {
             transaction_.dataset.table: {
+                "transaction": transaction_.pk,
                 "branch": job_input.branch,
                 "snapshot_id": transaction_.snapshot_id,
                 "schema_id": transaction_.schema_id,
@@ -471,6 +479,8 @@ class _Attempt:
         if result.error is not None and result.error.code == CATALOG_BUSY and self.job.attempt < MAX_BUSY:
             self._put_back(f"The catalog was busy or away for too long: {result.error.message}", lost=0)
             return
+        # Whatever it says: files that it reads were removed with the snapshot.
+        self._check_inputs()
         error = asdict(result.error) if result.error else {"message": "The job failed without saying why."}
         error["traceback"] = str(error.get("traceback", ""))[-RESULT_TRACEBACK:]
         self._fail(_name_place(error), code=str(error.get("code") or "failed"), error=error, exit_code=code)
@@ -610,6 +620,37 @@ class _Attempt:
             return False
         self._put_back(f"{reason} It is tried once more.", lost=1)
         return True
+
+    def _check_inputs(self) -> None:
+        """Refuse inputs whose transaction is gone: nothing that the job read of them counts."""
+        if gone := pins.find_gone(job=self.job):
+            raise InputsGone(" ".join(map(pins.describe_gone, gone)))
+
+    def _read_newest(self) -> None:
+        """Put the job back, to read the newest transactions in place of those that are gone; else let it fail."""
+
+        def give_back() -> str:
+            with transaction.atomic():
+                builds.lock_build(build=self.build)
+                if not self._held().give_back(reason="", due_at=clock.now()):
+                    return ""
+                changes = pins.read_newest(job=self.job, gone=pins.find_gone(job=self.job))
+                Job.objects.filter(pk=self.job.pk).update(reason=changes)
+                queue.ring_job(self.job)
+            return changes
+
+        if self.job.attempt >= MAX_BUSY:
+            self._fail(f"Inputs of the job kept expiring in {MAX_BUSY} attempts.", code=pins.INPUT_GONE)
+            return
+        try:
+            changes = keep_trying(give_back, seconds=PATIENCE_S)
+        except Conflict as error:
+            self._fail(error.detail, code=error.code)
+            return
+        if not changes:
+            self._give_way()
+            return
+        self._say(f"put back: {changes}")
 
     def _put_back(self, reason: str, *, lost: int) -> None:
         """Return the job to the queue: what it needs is not there now, the sweep rings again."""

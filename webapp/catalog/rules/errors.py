@@ -12,6 +12,7 @@ from webapp.core.errors import (
     AppError,
     BadRequest,
     Conflict,
+    Gone,
     NotFound,
     PermissionDenied,
     Unauthenticated,
@@ -29,6 +30,12 @@ class NoSuchTable(NotFound):
     """The table of a request is not there, or not for this reader."""
 
     iceberg_type = "NoSuchTableException"
+
+
+class SnapshotGone(Gone):
+    """The snapshot that a job is pinned to is no longer in the table."""
+
+    iceberg_type = "NotFoundException"
 
 
 class NoSuchView(NotFound):

@@ -167,6 +167,18 @@ def _move(move: Move, *, by: Principal | None, check: bool) -> None:
                 shared=shared,
                 principal=by,
             )
+    if check:
+        _check_removed(move, by=by)
+
+
+def _check_removed(move: Move, *, by: Principal | None) -> None:
+    """Ask the layers above about the snapshots that a commit removes, whichever updates removed them."""
+    before, after = move.base["snapshots"], move.file.metadata["snapshots"]
+    if before is after or not move.ref.is_dataset:
+        return
+    removed = {snapshot["snapshot-id"] for snapshot in before} - {snapshot["snapshot-id"] for snapshot in after}
+    if removed:
+        ports.check_removal(table=move.ref.table, snapshots=removed, by=by)
 
 
 def _list_announced(move: Move, *, is_shared_changed: bool) -> list[tuple[str, Pointer | None, Pointer | None]]:

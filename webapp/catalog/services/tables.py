@@ -8,7 +8,7 @@ from uuid import uuid4
 from django.db import IntegrityError, transaction
 
 from webapp.accounts.services import record_audit
-from webapp.catalog import permissions, signals
+from webapp.catalog import permissions, ports, signals
 from webapp.catalog.models import Namespace, Table, View
 from webapp.catalog.queries import TableRow, TableView, find_table, get_chain, load_table, locate, view_of
 from webapp.catalog.rules import commits, lens
@@ -337,6 +337,7 @@ def drop_table_at(*, ref: TableRef, purge: bool, by: Principal | None) -> TableR
 
 def _drop_row(ref: TableRef, row: TableRow, *, by: Principal | None) -> None:
     with transaction.atomic():
+        ports.lock_tables(tables=[ref.table])
         # The version is taken as a commit takes it: what was committed before is in the row, what comes after fails.
         if not Table.objects.filter(pk=row.id, version=row.version).update(version=row.version + 1):
             raise LostRace

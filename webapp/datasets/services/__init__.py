@@ -4,6 +4,7 @@ Modules:
     transactions: transactions and branches, as people and jobs ask for them.
     recording: what every writer records, clients of the catalog included.
     deletions: branches deleted, and brought back.
+    removals: snapshots that clients may not remove.
     checking: what `manage.py fsck` asks of datasets.
 """
 
@@ -17,7 +18,8 @@ from webapp.datasets.services.deletions import (
     restore_branch,
     sweep_deleted_branches,
 )
-from webapp.datasets.services.recording import lock, lock_tables, record_commit, register_dataset
+from webapp.datasets.services.recording import lock, lock_paths, lock_tables, record_commit, register_dataset
+from webapp.datasets.services.removals import check_removal, register_need
 from webapp.datasets.services.transactions import (
     abort_by_hand,
     abort_open_transactions,
@@ -44,6 +46,7 @@ __all__ = [
     "check_commit",
     "check_datasets",
     "check_nothing_open",
+    "check_removal",
     "commit_by_hand",
     "commit_transactions",
     "create_branch",
@@ -54,10 +57,12 @@ __all__ = [
     "get_or_create_dataset",
     "intend_deletions",
     "lock",
+    "lock_paths",
     "lock_tables",
     "open_transaction",
     "record_commit",
     "register_dataset",
+    "register_need",
     "remove_branches",
     "rename_dataset",
     "restore_branch",

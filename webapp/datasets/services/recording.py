@@ -210,6 +210,11 @@ def lock(datasets: Iterable[Dataset]) -> None:
     _lock(pk__in={dataset.pk for dataset in datasets})
 
 
+def lock_paths(paths: Collection[str]) -> None:
+    """Lock the datasets of these paths, in the same order as everybody."""
+    _lock(path__in=paths)
+
+
 def lock_tables(*, tables: Sequence[str]) -> None:
     """Lock the datasets of these tables, in the same order as everybody."""
     _lock(table__in=tables)

@@ -27,7 +27,7 @@ from webapp.datasets.models import Dataset, DatasetBranch, Leftover, Transaction
 from webapp.datasets.rules import ancestry, summaries
 from webapp.datasets.rules import transactions as rules
 from webapp.datasets.rules.transactions import TransactionState
-from webapp.datasets.services import recording
+from webapp.datasets.services import recording, removals
 from webapp.dispatch.sweeps import take_each
 
 if TYPE_CHECKING:
@@ -83,12 +83,13 @@ def rename_dataset(*, table: str, to: str) -> None:
     Dataset.objects.filter(table=table).update(table=to, path="/" + to.replace(".", "/"))
 
 
-def forget_dataset(*, table: str) -> None:
-    """Drop the record of a table that the catalog dropped, unless somebody is writing it."""
+def forget_dataset(*, table: str, by: Principal | None) -> None:
+    """Drop the record of a table that the catalog dropped, unless a transaction is open on it or a job reads it."""
     dataset = Dataset.objects.filter(table=table).first()
     if dataset is None:
         return
     check_nothing_open(dataset)
+    removals.check_droppable(dataset, by)
     dataset.delete()
 
 

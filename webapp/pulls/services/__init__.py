@@ -13,6 +13,7 @@ Modules:
     suggestions: changes of lines that comments suggest, as commits.
     updating: a source branch brought up to date.
     loads: files of the source that merging loads on the target.
+    needs: transactions that open pull requests show.
     merging: a Git merge and a build, as one operation.
     queueing: merges that are asked for when they are ready, tested before they land.
     reverting: a pull request that takes another one back.
