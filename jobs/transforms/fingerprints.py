@@ -20,6 +20,7 @@ FORMAT = "2"
 """Part of each digest; another one makes every dataset out of date."""
 HEX_LENGTH = 32
 _DOCUMENTED = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 _WORD = re.compile(r"\w+")
 
 
@@ -33,7 +34,12 @@ class Module:
     @cached_property
     def fingerprint(self) -> str:
         """Of all its code."""
-        return compile_code(self.tree, has_future_annotations=self.has_future_annotations).fingerprint
+        return _hash(" ".join(code.fingerprint for code in self.compiled))
+
+    @cached_property
+    def compiled(self) -> list[Compiled]:
+        """Its statements at module level, each compiled."""
+        return [compile_statement(node, is_future=self.has_future_annotations) for node in self.tree.body]
 
     @cached_property
     def has_future_annotations(self) -> bool:
@@ -113,13 +119,15 @@ class Compiled:
     """Those of its texts."""
 
 
-def compile_code(tree: ast.Module, *, has_future_annotations: bool) -> Compiled:
-    """Compile a tree; code objects are walked much faster than syntax."""
-    flags = __future__.annotations.compiler_flag if has_future_annotations else 0
+def compile_statement(node: ast.stmt, *, is_future: bool) -> Compiled:
+    """Compile a statement at module level; code objects are walked much faster than syntax."""
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        return Compiled(_hash(ast.dump(node)), frozenset(alias.name for alias in node.names), frozenset())
+    flags = __future__.annotations.compiler_flag if is_future else 0
     digest = hashlib.sha256()
     names: set[str] = set()
     words: set[str] = set()
-    pending = [compile(tree, "", "exec", flags=flags, dont_inherit=True)]
+    pending = [compile(ast.Module([node], []), "", "exec", flags=flags, dont_inherit=True)]
     while pending:
         code = pending.pop()
         names.update(code.co_names, code.co_freevars)
@@ -162,10 +170,14 @@ def _list_words(value: object) -> Iterator[str]:
 
 def _drop_docstrings(tree: ast.Module) -> None:
     """Remove docstrings, and what else only people read."""
-    for node in ast.walk(tree):
+    pending: list[ast.AST] = [tree]
+    while pending:
+        node = pending.pop()
         if isinstance(node, _DOCUMENTED):
             body = [child for child in node.body if not _is_text(child)]
             node.body = body or ([] if isinstance(node, ast.Module) else [ast.copy_location(ast.Pass(), node)])
+        for name in _BLOCKS:
+            pending += getattr(node, name, ())
 
 
 def _is_text(node: ast.stmt) -> bool:

@@ -8,11 +8,12 @@ they occur. Code that looks names up at run time (`globals`, `getattr`, …) kee
 from __future__ import annotations
 
 import ast
+import bisect
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from jobs.transforms.fingerprints import Compiled, Module, compile_code
+from jobs.transforms.fingerprints import Compiled, Module
 
 REFLECTION = frozenset(
     {
@@ -85,7 +86,8 @@ class ModuleCode:
     @cached_property
     def statements(self) -> list[Statement]:
         """All of them, in order."""
-        return [self._read(node) for node in self.module.tree.body]
+        pairs = zip(self.module.tree.body, self.module.compiled, strict=True)
+        return [Statement(node, code, self._list_bound(node)) for node, code in pairs]
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -115,12 +117,17 @@ class ModuleCode:
 
     def find_statement(self, line: int) -> int | None:
         """Return the index of the statement at a line."""
-        for index, statement in enumerate(self.statements):
-            decorators = getattr(statement.node, "decorator_list", [])
-            first = min((decorator.lineno for decorator in decorators), default=statement.node.lineno)
-            if first <= line <= (statement.node.end_lineno or first):
-                return index
-        return None
+        index = bisect.bisect_right(self._begins, line) - 1
+        end = self.statements[index].node.end_lineno if index >= 0 else None
+        return index if end is not None and line <= end else None
+
+    @cached_property
+    def _begins(self) -> list[int]:
+        """Lines at which the statements begin, with their decorators."""
+        return [
+            min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
+            for node in self.module.tree.body
+        ]
 
     @cached_property
     def optional(self) -> dict[str, list[int]]:
@@ -130,11 +137,6 @@ class ModuleCode:
             for name in statement.bound:
                 indices.setdefault(name, []).append(index)
         return indices
-
-    def _read(self, node: ast.stmt) -> Statement:
-        tree = ast.Module([node], [])
-        code = compile_code(tree, has_future_annotations=self.module.has_future_annotations)
-        return Statement(node, code, self._list_bound(node))
 
     def _list_bound(self, node: ast.stmt) -> frozenset[str]:
         """Return the names that a statement binds where that is its only effect."""

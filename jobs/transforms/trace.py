@@ -43,6 +43,8 @@ class Trace:
     """
 
     root: str
+    modules: set[str] = field(default_factory=set)
+    """The paths of all imported modules."""
     edges: dict[str, set[str]] = field(default_factory=dict)
     """Module → modules that it imported."""
     keys: dict[str, set[str]] = field(default_factory=dict)
@@ -55,14 +57,8 @@ class Trace:
     """Folders in which Python looked for modules."""
     _watcher: _Watcher | None = None
 
-    @property
-    def modules(self) -> set[str]:
-        """The paths of all imported modules."""
-        return {path for paths in self.edges.values() for path in paths}
-
     def list_closure(self, path: str) -> set[str]:
         """Return a module, everything that it imported directly or indirectly, and the packages around them."""
-        loaded = self.modules
         closure: set[str] = set()
         pending = [path]
         while pending:
@@ -70,7 +66,7 @@ class Trace:
             if current not in closure:
                 closure.add(current)
                 pending += self.edges.get(current, ())
-                pending += [package for package in _list_packages(current) if package in loaded]
+                pending += [package for package in _list_packages(current) if package in self.modules]
         return closure
 
     def list_keys(self, paths: set[str] | None = None) -> set[str]:
@@ -88,6 +84,7 @@ class Trace:
         user = _find_user(self.root) if by is None else by
         if self.is_running:
             self.imported_later.add(path)
+        self.modules.add(path)
         self.edges.setdefault(user, set()).add(path)
 
     def add_modules(self, module: ModuleType, names: tuple[str, ...], importer: str) -> None:
@@ -145,15 +142,18 @@ class Trace:
         """Record what libraries opened since the last call as used by a module; by default the one at work."""
         if self._watcher is None:
             return
+        events = list(self._watcher.read())
+        if not events:
+            return
         user = _find_user(self.root) if by is None else by
-        loaded, opened = self.modules, self.keys.get(user, set())
-        for path, is_folder in self._watcher.read():
+        opened = set().union(*self.keys.values())
+        for path, is_folder in events:
             if path is None:
                 self.add(TREE, user)
             elif is_folder:
                 if path not in self.searched:
                     self.add(f"list:{path}", user)
-            elif path not in loaded and f"file:{path}" not in opened:
+            elif path not in self.modules and f"file:{path}" not in opened:
                 self.add(f"file:{path}", user)
                 # a library that expands "conf/*.csv" lists the folder first
                 self.add(f"data:{os.path.dirname(path) or '.'}", user)
