@@ -21,7 +21,7 @@ from jobs.engine.read.live_files import LiveFile
 from jobs.engine.read.metadata import find_head
 from jobs.engine.read.paths import list_paths, walk_paths
 from jobs.engine.read.row_ids import ARROW_COLUMNS, COLUMNS, ROW_ID, has_row_ids
-from jobs.engine.write.schemas import SchemaError, cast_batches, next_schema, storable_schema, wanted_fields
+from jobs.engine.write.schemas import SchemaError, cast_batches, next_schema, storable_schema, type_nulls, wanted_fields
 from jobs.engine.write.writer import BATCH_ROWS, Written, evolve_schema, replace_files, write_table
 
 TYPES = ("INSERT", "UPDATE_BEFORE", "UPDATE_AFTER", "DELETE")
@@ -84,12 +84,8 @@ def check_types(schema: pa.Schema, table: Table, columns: Sequence[str]) -> pa.S
 
     A column of nothing but NULLs, which has no type of its own, gets that of the destination.
     """
-    there = table.schema().as_arrow()
-    typed = (
-        there.field(field.name) if pa.types.is_null(field.type) and field.name in columns else field for field in schema
-    )
     with _refusing():
-        stored = storable_schema(pa.schema(typed))
+        stored = storable_schema(type_nulls(schema, table.schema()) if columns else schema)
         if columns:
             next_schema(table.metadata, wanted_fields(stored), is_append=True)
     return stored

@@ -256,23 +256,29 @@ class IcebergInput:
         names = [field.name for field in table.schema().fields]
         selected = names if columns is None else list(columns)
         self.check_columns(selected, names)
-        row_filter = AlwaysTrue() if condition is None else condition
-        since = self._since(mode)
-        if since is not None:
-            until = self._pinned.snapshot_id
-            scan = table.incremental_append_scan(
-                row_filter=row_filter,
-                selected_fields=tuple(selected),
-                from_snapshot_id_exclusive=since,
-                to_snapshot_id_inclusive=until,
-            )
-            return scan.to_arrow().select(selected).to_reader()
-        reader = table.scan(row_filter=row_filter, selected_fields=tuple(selected)).to_arrow_batch_reader()
+        reader = self._scan(selected, AlwaysTrue() if condition is None else condition, self._since(mode))
         if reader.schema.names == selected:
             return reader
         order = [reader.schema.get_field_index(name) for name in selected]
         schema = pa.schema([reader.schema.field(index) for index in order])
         return pa.RecordBatchReader.from_batches(schema, (batch.select(order) for batch in reader))
+
+    def _scan(
+        self, selected: Sequence[str], row_filter: str | BooleanExpression, since: int | None
+    ) -> pa.RecordBatchReader:
+        table, until, fields = self._table, self._pinned.snapshot_id, tuple(selected)
+        if since is None:
+            return table.scan(row_filter=row_filter, selected_fields=fields).to_arrow_batch_reader()
+        if since == until:
+            # PyIceberg refuses a range without snapshots.
+            return pa.RecordBatchReader.from_batches(table.schema().select(*fields).as_arrow(), [])
+        scan = table.incremental_append_scan(
+            row_filter=row_filter,
+            selected_fields=fields,
+            from_snapshot_id_exclusive=since,
+            to_snapshot_id_inclusive=until,
+        )
+        return scan.to_arrow_batch_reader()
 
 
 def _read_end(name: str, value: int | str | None) -> int | None:

@@ -45,6 +45,15 @@ def storable_schema(schema: pa.Schema) -> pa.Schema:
     return pa.schema([pa.field(field.name, _storable_type(field.type, field.name)) for field in schema])
 
 
+def type_nulls(schema: pa.Schema, table: Schema) -> pa.Schema:
+    """Give columns of nothing but NULLs, which have no type of their own, those of the table's columns."""
+    there = table.as_arrow()
+    return pa.schema(
+        there.field(field.name) if pa.types.is_null(field.type) and field.name in there.names else field
+        for field in schema
+    )
+
+
 def _check_names(names: Sequence[str], noun: str, of: str = "") -> None:
     folded: dict[str, str] = {}
     for name in names:

@@ -37,6 +37,7 @@ from jobs.engine.write.schemas import (
     find_equal,
     next_schema,
     storable_schema,
+    type_nulls,
     wanted_fields,
 )
 
@@ -100,7 +101,7 @@ def write_table(
     table: Table, schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, is_append: bool, job_id: str = ""
 ) -> Written:
     """Write rows as one snapshot, after the branch's schema has what they need."""
-    stored = storable_schema(schema)
+    stored = storable_schema(type_nulls(schema, table.schema()) if is_append else schema)
     evolve_schema(table, wanted_fields(stored), is_append=is_append)
     files = _write_files(table, cast_batches(iter(batches), stored))
     return _written(files, _commit_files(table, files, is_append=is_append, job_id=job_id))

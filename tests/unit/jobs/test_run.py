@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from jobs.protocol import JobResult
 from tests.factories.jobs import LocalJob
 
 pytestmark = pytest.mark.slow
@@ -231,7 +232,7 @@ def test_plan_and_code_must_agree(job: LocalJob) -> None:
 class TestIncremental:
     BODY = "print('incremental', ctx.is_incremental); out.write_table(source.arrow())"
 
-    def run(self, job: LocalJob, since: int | None, more: str = "@incremental()", body: str = BODY) -> object:
+    def run(self, job: LocalJob, since: int | None, more: str = "@incremental()", body: str = BODY) -> JobResult:
         return job.run(
             declare(body, more=more), inputs=ONE, outputs=OUT, since=None if since is None else {"/x/source": since}
         )
@@ -249,9 +250,38 @@ class TestIncremental:
         assert "incremental True" in capfd.readouterr().out
         assert sorted(job.read("/x/out")["id"].to_pylist()) == [1, 2, 2, 3, 3]
 
-    def test_nothing_new_adds_nothing(self, job: LocalJob) -> None:
+    @pytest.mark.parametrize(
+        ("read", "write"),
+        [
+            ("arrow", "write_table"),
+            ("batches", "write_table"),
+            ("polars", "write_polars"),
+            ("pandas", "write_pandas"),
+        ],
+    )
+    @pytest.mark.parametrize("question", ["", "['value', 'id'], 'id > 0'"])
+    def test_no_new_rows_are_an_empty_answer(self, job: LocalJob, read: str, write: str, question: str) -> None:
         since = self.start(job)
-        self.run(job, since)
+        all_rows = f"source.{read}({question}{question and ', '}mode='current')"
+        body = f"""
+    kind = lambda rows: rows.dtypes.index.tolist() if hasattr(rows, 'iloc') else rows.schema
+    rows, all_rows = source.{read}({question}), {all_rows}
+    assert kind(rows) == kind(all_rows), (kind(rows), kind(all_rows))
+    out.{write}(rows)
+""".strip()
+        result = self.run(job, since, body=body)
+        assert result.error is None
+        assert (result.outputs["/x/out"].added_rows, job.read("/x/out").num_rows) == (0, 3)
+
+    def test_no_new_rows_are_an_empty_changelog(self, job: LocalJob) -> None:
+        since = self.start(job)
+        body = """
+    log = source.changelog_arrow(['id'])
+    assert (log.num_rows, log.schema) == (0, source.changelog_arrow(['id'], start='earliest').schema)
+    out.apply_changelog(log, ['id'])
+""".strip()
+        result = self.run(job, since, body=body)
+        assert result.error is None
         assert job.read("/x/out").num_rows == 3
 
     def test_a_rewritten_input_is_read_in_full(self, job: LocalJob, capfd: pytest.CaptureFixture[str]) -> None:
