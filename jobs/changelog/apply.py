@@ -158,9 +158,10 @@ def _merge(
     source = ChangelogSource(connection, table)
     affected = source.holding(source.files(_head(table)), keys, "log")
     _check_destination(connection, source.keys_of(affected, keys), keys)
+    # New columns of the source belong to the destination even while no row changes.
+    widen_schema(table, stored)
     if not affected and not connection.execute(f"SELECT 1 {_UPSERTS} LIMIT 1").fetchall():
         return None
-    widen_schema(table, stored)
     query, schema = _rows_after(connection, table, affected, keys, columns=stored.names)
     reader = connection.sql(query).to_arrow_reader(BATCH_ROWS)
     paths = frozenset(file.data.path for file in affected)

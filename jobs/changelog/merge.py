@@ -74,9 +74,11 @@ def merge_changelog(
         upserts = log.rows.where(F.col(_CHANGE).isin(*_UPSERTS)).drop(_CHANGE)
         tables.write(session, upserts, table, name=name, is_append=False)
         return log.changes
-    if not _check_destination(session.table(tables.full_name(name)), log, log_keys) and not log.upserts:
-        return None
+    is_there = _check_destination(session.table(tables.full_name(name)), log, log_keys)
+    # New columns of the source belong to the destination even while no row changes.
     widen_schema(table, stored)
+    if not is_there and not log.upserts:
+        return None
     _merge(session, log, log_keys, data=data, name=name)
     return log.changes
 

@@ -208,6 +208,9 @@ class IcebergInput:
 
         if start is None and end is None:
             first = self._pinned.since_snapshot_id
+            manifest = self._connections.manifest
+            if manifest.why_full and not manifest.is_first:
+                say(f"changelog of {self.path} starts from nothing: {manifest.why_full}")
         else:
             first = None if start == "earliest" else _read_end("start", start)
         plan = plan_changelog(self._table, keys=keys, start=first, end=_read_end("end", end), images=images)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from webapp.builds.models import RUN, UPLOAD, Build, Job, JobInput, PublishedInp
 from webapp.builds.queries import used_files
 from webapp.builds.queries.builds import list_tries
 from webapp.builds.rules import plan as rules
+from webapp.builds.rules.earlier_rows import find_change, list_added, list_fields
 from webapp.builds.rules.loads import Load
 from webapp.builds.rules.states import JobState
 from webapp.builds.rules.values import (
@@ -26,7 +28,8 @@ from webapp.builds.rules.values import (
     Spec,
 )
 from webapp.catalog import queries as catalog
-from webapp.catalog.rules.metadata import comes_from
+from webapp.catalog.rules.iceberg import Schema
+from webapp.catalog.rules.metadata import comes_from, snapshot_of
 from webapp.core.errors import InvalidInput
 from webapp.core.prepared import Prepared
 from webapp.datasets.models import DatasetBranch, Transaction
@@ -411,8 +414,8 @@ def find_loaded(*, heads: Mapping[str, Transaction]) -> dict[str, str]:
 def find_previous_build(*, job: Job) -> PreviousBuild:
     """Find where an incremental job goes on.
 
-    A full build it is when the job is forced, when its code changed, when any output was not last written by this
-    very transform, or when an input no longer descends from what was read then.
+    It is a full build if the job is forced, if its code changed, if an output was last written by anything else, or if
+    the rows that an input had at the last build are gone or read differently now.
     """
     outputs = list(job.outputs.select_related("transaction__parent"))
     before = [output.transaction.parent if output.transaction else None for output in outputs]
@@ -428,8 +431,10 @@ def find_previous_build(*, job: Job) -> PreviousBuild:
     snapshots: dict[str, int] = {}
     for job_input in job.inputs.select_related("transaction__dataset"):
         old, new = then.get(job_input.path), job_input.transaction
-        if old is None or new is None or old.snapshot_id is None or not _goes_on(new, old):
+        if old is None or new is None or old.snapshot_id is None or not _descends(new, old):
             return PreviousBuild({}, FullBuild.INPUT_STARTS_ANEW, job_input.path)
+        if old.pk != new.pk and (full := _compare_input(new, old)) is not None:
+            return replace(full, path=job_input.path)
         snapshots[job_input.path] = old.snapshot_id
     return PreviousBuild(snapshots)
 
@@ -438,17 +443,30 @@ def _read_token(job: Job) -> str:
     return used_files.read_tokens((job.repository, job.sha), [job.digest])[job.digest]
 
 
-def _goes_on(new: Transaction, old: Transaction) -> bool:
-    """Return whether rows of one transaction came out of another's: on the branch, and in the table's own history.
+def _compare_input(new: Transaction, old: Transaction) -> PreviousBuild | None:
+    """Return a full build if the rows of an earlier transaction are not part of a later one as they were."""
+    metadata = catalog.get_metadata(table=new.dataset.table)
+    if old.snapshot_id is None or snapshot_of(metadata, old.snapshot_id) is None:
+        return PreviousBuild({}, FullBuild.EXPIRED)
+    if not comes_from(metadata["snapshots"], new.snapshot_id, old.snapshot_id):
+        # A client has set the table back.
+        return PreviousBuild({}, FullBuild.INPUT_STARTS_ANEW)
+    schemas = {schema["schema-id"]: schema for schema in metadata["schemas"]}
+    if old.schema_id not in schemas or new.schema_id not in schemas:
+        return PreviousBuild({}, FullBuild.NO_COLUMNS)
+    before, after = schemas[old.schema_id], schemas[new.schema_id]
+    added = list_added(before, after)
+    change = find_change(before, after, returning=added if _had_columns(old, schemas, added) else ())
+    return PreviousBuild({}, FullBuild.OTHER_COLUMNS, change=change) if change else None
 
-    A client may have set the table back meanwhile. A snapshot that has expired is for the job to refuse.
-    """
-    if not _descends(new, old):
-        return False
-    snapshots = catalog.get_metadata(table=new.dataset.table).get("snapshots") or []
-    if all(snapshot["snapshot-id"] != old.snapshot_id for snapshot in snapshots):
-        return True
-    return comes_from(snapshots, new.snapshot_id, old.snapshot_id)
+
+def _had_columns(until: Transaction, schemas: Mapping[int, Schema], columns: AbstractSet[int]) -> bool:
+    """Return whether the dataset may have had some of these columns up to a transaction, by their field ids."""
+    lacking = [number for number, schema in schemas.items() if not list_fields(schema) & columns]
+    earlier = Transaction.objects.filter(
+        dataset=until.dataset_id, state=TransactionState.COMMITTED, started_at__lte=until.closed_at
+    )
+    return bool(columns) and earlier.exclude(schema_id__in=lacking).exists()
 
 
 def _descends(transaction: Transaction, ancestor: Transaction) -> bool:

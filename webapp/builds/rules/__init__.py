@@ -3,6 +3,7 @@
 Modules:
     values: what a plan is made from and made of.
     plan: from JobSpecs, targets and a chain to a frozen plan.
+    earlier_rows: whether rows that a build has read would read differently now.
     fallback: the chain of branches on which an input is looked for.
     lineage: the graph of datasets around one of them.
     columns: whether the code of a JobSpec reads a column.

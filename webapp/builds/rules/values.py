@@ -190,6 +190,9 @@ class FullBuild(Enum):
     FORCED = "the build was forced"
     OTHER_WRITER = "something other than this code wrote the outputs last"
     INPUT_STARTS_ANEW = "{path} does not go on from what the last build read"
+    EXPIRED = "the snapshot of {path} that the last build read has expired"
+    NO_COLUMNS = "the columns of {path} at the last build are no longer kept"
+    OTHER_COLUMNS = "{change} in {path}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,11 +205,13 @@ class PreviousBuild:
     """On what grounds it is a full build."""
     path: str = ""
     """Of the input that it is for."""
+    change: str = ""
+    """Change of that input's columns since the last build."""
 
     @property
     def why_full(self) -> str:
         """Why it is a full build, in words; empty where it is none."""
-        return self.full.value.format(path=self.path) if self.full else ""
+        return self.full.value.format(path=self.path, change=self.change) if self.full else ""
 
     @property
     def is_first(self) -> bool:

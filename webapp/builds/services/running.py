@@ -26,6 +26,7 @@ from webapp.builds.rules import profiles
 from webapp.builds.rules.loads import Load
 from webapp.builds.rules.sources import choose_sources
 from webapp.builds.rules.states import JobState
+from webapp.builds.rules.values import FullBuild
 from webapp.builds.runner import manifests, paths
 from webapp.builds.runner.manifests import Place
 from webapp.builds.services import builds, interrupts, keeping, pins, queue, quotas, seals, trees, uploads
@@ -263,6 +264,7 @@ class _Attempt:
             self._begin_spark_session()
         shared = self._spark_folders()
         previous = planning.find_previous_build(job=self.job)
+        self._explain_full_build(previous)
         manifest = manifests.build_job_manifest(
             job=self.job,
             branch=self.build.branch,
@@ -276,6 +278,16 @@ class _Attempt:
             covers=used_files.list_covered(self.job.digest),
         )
         return self._launch("run", manifest, place, allowance, code=root, cwd=root)
+
+    def _explain_full_build(self, previous: PreviousBuild) -> None:
+        """Add the reason of a full build to why the job runs; changed columns also restart jobs that read changelogs."""
+        by_columns = previous.full in {FullBuild.OTHER_COLUMNS, FullBuild.NO_COLUMNS}
+        if previous.is_first or not (self.job.is_incremental or by_columns):
+            return
+        note = f"Full build: {previous.why_full}"
+        if previous.why_full and note not in self.job.why:
+            self.job.why = f"{self.job.why}. {note}"[:500]
+            self._held().update(why=self.job.why)
 
     def _start_upload(self, place: Place, token: str, allowance: Allowance) -> Handle:
         (target,) = self._list_targets()
