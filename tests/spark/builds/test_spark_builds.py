@@ -16,10 +16,13 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import Phase, given
+from hypothesis import settings as hypothesis_settings
 
 from jobs.protocol import DiffRequest, DiffResult, SparkAccess, read_message, write_message
 from tests.factories import engine as tables
 from tests.factories.builds import Stack, running_stack, wait_until
+from tests.factories.incremental import SPARK, IncrementalHistory, Step, any_steps
 from tests.factories.tiers import further
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(800)]
@@ -313,6 +316,30 @@ def test_spark_computes_and_applies_a_changelog_that_is_too_large_for_the_job(sp
     assert "applied 4 changes to /shop/spark/current on the staging branch by Spark" in log
     # what Spark was given to read is gone
     assert [path for path in spark_stack.home.glob("warehouse/**/metadata/*/*") if path.is_dir()] == []
+
+
+def test_incremental_spark_builds_end_as_full_ones(spark_stack: Stack) -> None:
+    history = IncrementalHistory(spark_stack, f"inc{uuid4().hex[:8]}", SPARK, seconds=RENEWED_S)
+    history.build()
+    left, right = history.inputs.values()
+    left.append(2)
+    assert "read whole" not in history.build()["logs"]["both"]
+    left.rename(0)
+    right.append(0)
+    built = history.build()
+    change = f"column 'a' was renamed to 'n0' in {left.path}"
+    assert [job["why"].partition("Full build: ")[2] for job in built["build"]["jobs"]] == [change, change]
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+def test_any_history_ends_as_a_full_build_on_spark(spark_stack: Stack) -> None:
+    @hypothesis_settings(max_examples=25, phases=[Phase.generate], database=None)
+    @given(any_steps(8))
+    def check(steps: list[Step]) -> None:
+        IncrementalHistory(spark_stack, f"inc{uuid4().hex[:8]}", SPARK, seconds=RENEWED_S).go(steps)
+
+    check()
 
 
 def test_files_of_master_are_out_of_reach_from_the_server(spark_stack: Stack) -> None:
