@@ -33,8 +33,10 @@ from jobs.engine.read.row_ids import has_row_ids, with_row_ids
 from jobs.engine.write import version3
 from jobs.engine.write.schemas import (
     cast_batches,
+    check_required,
     explain_overflow,
     find_equal,
+    name_as_stored,
     next_schema,
     storable_schema,
     wanted_fields,
@@ -102,7 +104,9 @@ def write_table(
     """Write rows as one snapshot, after the branch's schema has what they need."""
     stored = storable_schema(schema)
     evolve_schema(table, wanted_fields(stored), is_append=is_append)
-    files = _write_files(table, cast_batches(iter(batches), stored))
+    named = name_as_stored(stored, table.schema())
+    rows = check_required(cast_batches(iter(batches), named), table.schema())
+    files = _write_files(table, rows)
     return _written(files, _commit_files(table, files, is_append=is_append, job_id=job_id))
 
 
