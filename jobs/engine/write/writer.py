@@ -46,7 +46,8 @@ nulls.install()
 BATCH_ROWS = 65_536
 CHUNK_BYTES = 128 * 1024 * 1024
 """Arrow bytes held before a data file is written."""
-_SCHEMA_ATTEMPTS = 8
+_SCHEMA_PATIENCE_S = 120.0
+"""Seconds for which a schema change that lost a race is repeated."""
 
 
 @dataclass(frozen=True)
@@ -206,7 +207,8 @@ def evolve_schema(table: Table, columns: Sequence[NestedField], *, is_append: bo
     A commit of its own, repeated from fresh metadata: clients resend the same ids after a conflict, and another branch
     may have taken them meanwhile.
     """
-    for attempt in range(_SCHEMA_ATTEMPTS):
+    deadline = time.monotonic() + _SCHEMA_PATIENCE_S
+    for attempt in count():
         schema = next_schema(table.metadata, columns, is_append=is_append)
         if schema is None:
             return False
@@ -224,13 +226,13 @@ def evolve_schema(table: Table, columns: Sequence[NestedField], *, is_append: bo
         try:
             transaction.commit_transaction()
         except CommitFailedException:
-            if attempt == _SCHEMA_ATTEMPTS - 1:
+            if time.monotonic() > deadline:
                 raise
-            time.sleep(min(0.05 * 2**attempt, 2) * random.uniform(0.5, 1))  # noqa: S311 - jitter
+            time.sleep(min(0.05 * 2 ** min(attempt, 5), 1) * random.uniform(0.5, 1))  # noqa: S311 - jitter
             table.refresh()
         else:
             return True
-    return False
+    raise AssertionError  # `count` never ends
 
 
 def _chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
