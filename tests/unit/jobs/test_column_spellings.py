@@ -97,6 +97,7 @@ def test_replace_gives_each_id_to_one_column(job: LocalJob) -> None:
         table = job.catalog.load_table("x.out")
         table.update_schema().rename_column("id", "key").commit()
         return job.catalog.tables
+
     job.catalog.tables = in_child(rename)
     result = job.run(declare("out.write_table(pa.table({'id': [3], 'key': [2]}))"), inputs={}, outputs=OUT)
     assert result.error is None

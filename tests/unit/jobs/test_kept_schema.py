@@ -115,9 +115,7 @@ def test_widening_by_append_keeps_identifiers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "column"), [({**ROW, "id": None}, "id"), ({**ROW, "place": {"city": None}}, "place.city")]
 )
-def test_a_missing_value_is_refused_by_name(
-    tmp_path: Path, row: dict[str, Any], column: str, is_append: bool
-) -> None:
+def test_a_missing_value_is_refused_by_name(tmp_path: Path, row: dict[str, Any], column: str, is_append: bool) -> None:
     def act(table: Table) -> Any:
         with pytest.raises(SchemaError, match=f"column '{column}' is required in the table"):
             write(table, [ROW, row], is_append=is_append)
