@@ -30,8 +30,10 @@ def find_twin(names: Iterable[str]) -> tuple[str, str] | None:
     """Return the first two names that are spellings of one."""
     seen: dict[str, str] = {}
     for name in names:
-        if (earlier := seen.setdefault(fold(name), name)) is not name:
-            return earlier, name
+        folded = fold(name)
+        if folded in seen:
+            return seen[folded], name
+        seen[folded] = name
     return None
 
 
@@ -47,10 +49,10 @@ def match_names(written: Collection[str], there: Iterable[str]) -> dict[str, str
         spellings[fold(name)].append(name)
     matched: dict[str, str] = {}
     for name in written:
-        found = spellings.get(fold(name), [])
-        if name not in found and len(found) > 1:
-            both = " and ".join(map(repr, found))
+        candidates = spellings.get(fold(name), [])
+        if name not in candidates and len(candidates) > 1:
+            both = " and ".join(map(repr, candidates))
             message = f"column {name!r} could be {both} of the table: write the one that is meant, or replace the table"
             raise AmbiguousName(message)
-        matched[name] = name if name in found or not found else found[0]
+        matched[name] = name if name in candidates or not candidates else candidates[0]
     return matched

@@ -56,11 +56,13 @@ def _check_names(names: Sequence[str], noun: str, of: str = "") -> None:
             raise SchemaError(f"a {noun}{of} has no name")
     if (twins := find_twin(names)) is None:
         return
-    one, two = twins
-    if one == two:
-        raise SchemaError(f"two {noun}s{of} are named {one!r}")
-    difference = "only in case" if one.lower() == two.lower() else "only in how their letters are written"
-    raise SchemaError(f"{noun}s {one!r} and {two!r}{of} differ {difference}, which Spark cannot tell apart: rename one")
+    earlier, later = twins
+    if earlier == later:
+        raise SchemaError(f"two {noun}s{of} are named {earlier!r}")
+    difference = "only in case" if earlier.lower() == later.lower() else "only in how their letters are written"
+    raise SchemaError(
+        f"{noun}s {earlier!r} and {later!r}{of} differ {difference}, which Spark cannot tell apart: rename one"
+    )
 
 
 def _storable_type(kind: pa.DataType, where: str) -> pa.DataType:
@@ -271,15 +273,15 @@ def _replaced(metadata: TableMetadata, columns: Sequence[NestedField], ids: Iter
 def _find_current(schema: Schema, columns: Sequence[NestedField]) -> dict[str, NestedField]:
     """Return for each written name the column that the table has now, in whatever spelling."""
     current = {field.name: field for field in schema.fields}
-    found: dict[str, NestedField] = {}
+    columns_there: dict[str, NestedField] = {}
     for field in columns:
         try:
             name = match_names([field.name], current)[field.name]
         except AmbiguousName:
             continue  # every column of the table is replaced, and this one goes on from none of them
         if name in current:
-            found[field.name] = current[name]
-    return found
+            columns_there[field.name] = current[name]
+    return columns_there
 
 
 def _appended(current: Schema, columns: Sequence[NestedField], ids: Iterator[int]) -> list[NestedField]:

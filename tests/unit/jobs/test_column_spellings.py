@@ -60,6 +60,7 @@ def test_match_names_takes_the_only_spelling() -> None:
     with pytest.raises(AmbiguousName, match="'Id' could be 'id' and 'ID'"):
         match_names(["Id"], ["id", "ID"])
     assert find_twin(["a", "b", "A"]) == ("a", "A")
+    assert find_twin(["a", "a"]) == ("a", "a")
     assert find_twin(["a", "b"]) is None
 
 
