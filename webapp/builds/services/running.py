@@ -31,6 +31,7 @@ from webapp.builds.runner.manifests import Place
 from webapp.builds.services import builds, interrupts, keeping, pins, queue, quotas, seals, trees, uploads
 from webapp.catalog import queries as catalog
 from webapp.catalog import services as catalog_services
+from webapp.catalog.rules.errors import CommitFailed
 from webapp.catalog.rules.pointers import Pointer
 from webapp.core import clock
 from webapp.core.databases import BUSY, keep_trying
@@ -149,7 +150,7 @@ class _Attempt:
         except PartLost as error:
             if not self._retry(error.detail):
                 self._fail(error.detail, code=error.code)
-        except Unavailable as error:
+        except (Unavailable, CommitFailed) as error:
             self._put_back(error.detail, lost=0)
         except InputsGone:
             self._read_newest()

@@ -7,14 +7,13 @@ from webapp.catalog.queries import TableRow, find_table
 from webapp.catalog.rules import lens
 from webapp.catalog.rules.access import is_made_by
 from webapp.catalog.rules.branch_properties import MASTER
-from webapp.catalog.rules.errors import AlreadyExists, Forbidden, NoSuchTable
+from webapp.catalog.rules.errors import AlreadyExists, CommitFailed, Forbidden, NoSuchTable
 from webapp.catalog.rules.iceberg import Metadata
 from webapp.catalog.rules.metadata import snapshot_of
 from webapp.catalog.rules.pointers import BranchPlace, Pointer
 from webapp.catalog.rules.refs import TableRef, table_ref
 from webapp.catalog.services.swaps import ATTEMPTS, LostRace, Move, now_ms, swap, write_next
 from webapp.catalog.storage import metadata_files
-from webapp.core.errors import Unavailable
 from webapp.core.principals import Principal, start_of_folders
 
 Change = Callable[[Metadata], Metadata]
@@ -126,7 +125,7 @@ def publish_staging(
         on_swap: gets the branch's new pointer per table, in the atomic block; None where neither branch has anything.
 
     Raises:
-        Unavailable: other commits kept winning; nothing was changed.
+        CommitFailed: other commits kept winning.
 
     """
 
@@ -167,8 +166,8 @@ def _change_all(
         except LostRace:
             continue
         return
-    message = f"{', '.join(tables)}: other commits kept moving the tables, nothing was changed: try again"
-    raise Unavailable(message)
+    message = f"{', '.join(tables)}: other commits kept moving the tables, nothing was changed"
+    raise CommitFailed(message)
 
 
 def _apply(
