@@ -53,7 +53,7 @@ def check_chain(*, path: str, chain: Iterable[str], parents: Parents) -> None:
 def _explain_ways_out(branch: str, parent: str | None) -> str:
     if branch == MASTER:
         return "Build it without these fallback branches."
-    deletion = f"elete {branch} there: its transactions stay, and the next build makes the branch again."
+    deletion = f"{branch} there: its transactions stay, and the next build makes the branch again."
     if parent is None:
-        return f"D{deletion}"
-    return f"Set the parent of {branch} there to {parent}, which moves no data, or d{deletion}"
+        return f"Delete {deletion}"
+    return f"Set the parent of {branch} there to {parent}, which moves no data, or delete {deletion}"
