@@ -42,6 +42,10 @@ MOST_SAID_OF_EACH = 4_000
 _MOST_PROBLEM = 1_000
 MOST_USED = 2_000
 """Files that a job's result names; a job that uses more depends on the whole repository."""
+CATALOG_BUSY = "ServiceUnavailableError"
+"""Code of a job's error: the catalog answered 503 until the job gave up. PyIceberg's name for it."""
+LOST_COMMIT = "CommitFailedException"
+"""Code of a job's error: other commits won every race until the job gave up. PyIceberg's name for it."""
 
 
 class ProtocolError(ValueError):

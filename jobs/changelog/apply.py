@@ -16,6 +16,7 @@ from jobs.changelog.keys import Key, names_of, resolve_keys
 from jobs.changelog.marks import ReadKeys, check_keys, read_marks
 from jobs.changelog.plan import ORDINAL, OWN_PREFIX, TYPE
 from jobs.changelog.rows import ChangelogSource, as_key_columns, connect, key_columns, key_values, listed, same_key
+from jobs.engine.read.column_names import fold
 from jobs.engine.read.fields import quote
 from jobs.engine.read.live_files import LiveFile
 from jobs.engine.read.metadata import find_head
@@ -110,15 +111,21 @@ def check_columns(columns: Sequence[str], keys: Sequence[Key], table: Table, *, 
         raise errors.cannot_apply(f"there is no column {TYPE}: this is no changelog")
     fields = () if from_empty else table.schema().fields
     there = {tuple(field.name for field in path) for path in walk_paths(fields, _iceberg_parts)}
+    names = {fold(field.name): field.name for field in fields}
+    data = list_data(columns)
+    for name in data:
+        if names.get(fold(name), name) not in data:
+            there_name = names[fold(name)]
+            difference = (
+                "only in case" if name.lower() == there_name.lower() else "only in how their letters are written"
+            )
+            raise errors.cannot_apply(
+                f"columns {name!r} and, in the destination, {there_name!r} differ {difference}: "
+                f"rename the column of the changelog to {there_name!r}"
+            )
     for key in keys:
         if there and key.path not in there:
             raise errors.cannot_apply(f"the destination has no column {key.name!r}")
-    names = {field.name.lower(): field.name for field in fields}
-    data = list_data(columns)
-    for name in data:
-        if names.get(name.lower(), name) not in data:
-            name_there = names[name.lower()]
-            raise errors.cannot_apply(f"columns {name!r} and, in the destination, {name_there!r} differ only in case")
     for field in fields:
         if field.required and field.name not in data:
             raise errors.cannot_apply(

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 
+from jobs.protocol import LOST_COMMIT
+
 LONGEST = 2000
+_LOST_BY_SPARK = f"org.apache.iceberg.exceptions.{LOST_COMMIT}"
 _TRANSPORT = re.compile(
     r'status = StatusCode\.(?P<status>\w+)\s+details = "(?P<details>.*?)"\s+debug_error_string', re.DOTALL
 )
@@ -14,6 +17,12 @@ _JAVA = "\n\nJVM stacktrace"
 def is_out_of_memory_beside_spark(error: BaseException) -> bool:
     """Return whether a Python function of Spark met the limit of its process; Spark passes its traceback on as text."""
     return type(error).__module__.startswith("pyspark") and "MemoryError" in str(error)
+
+
+def name_kind(error: BaseException) -> str:
+    """Return the name of an error's class; of a lost commit PyIceberg's, also where Spark reports it."""
+    is_lost_by_spark = type(error).__module__.startswith("pyspark") and _LOST_BY_SPARK in str(error)
+    return LOST_COMMIT if is_lost_by_spark else type(error).__name__
 
 
 def describe(error: BaseException) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 import requests
-from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, RESTError
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, RESTError, ServiceUnavailableError
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 
@@ -51,7 +51,10 @@ def main(manifest_path: str) -> int:
         result = _failed(str(error), code=error.code, line=error.line)
     except SchemaError as error:
         result = _failed(str(error), code="schema")
-    except (RESTError, CommitFailedException, NoSuchTableError, requests.RequestException) as error:
+    except (CommitFailedException, ServiceUnavailableError) as error:
+        # not the file's fault: the worker runs the job again
+        result = _failed(f"the catalog is busy: {error}", code=type(error).__name__)
+    except (RESTError, NoSuchTableError, requests.RequestException) as error:
         result = _failed(f"the catalog refused the write: {error}", code="catalog")
     except (MemoryError, duckdb.OutOfMemoryException):  # Arrow's own is both, so this comes first
         result = _failed("the file needs more memory than an upload may use", code="memory")

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 
 import jobs.transforms
-from jobs.engine.failures import describe
+from jobs.engine.failures import describe, name_kind
 from jobs.protocol import CodeError, JobError
 from jobs.transforms import trace
 
@@ -108,7 +108,7 @@ def describe_job_error(error: BaseException, root: Path) -> JobError:
         half = MAX_TRACEBACK_LINES // 2
         lines = [*lines[:half], f"  ... {len(lines) - 2 * half} lines ...", *lines[-half:]]
     message = placed.message.removeprefix("TransformError: ").removeprefix("CheckFailed: ")
-    return JobError(message, placed.file, placed.line, "\n".join(lines), code=type(error).__name__)
+    return JobError(message, placed.file, placed.line, "\n".join(lines), code=name_kind(error))
 
 
 def _format_traceback(error: BaseException, root: Path) -> list[str]:

@@ -51,6 +51,7 @@ BODIES: dict[str, Any] = {
     f"POST {PREFIX}/users": {"username": "somebody", "password": "a-long-enough-secret"},
     f"POST {PREFIX}/notifications/mark": {"state": "read"},
     f"POST {DATASET}/branches": {"name": "more", "parent": "master"},
+    f"PATCH {DATASET}/branches/{{branch}}": {"parent": "master"},
     f"POST {DATASET}/transactions": {"branch": "fix", "type": "APPEND"},
     f"POST {REPOSITORY}/branches": {"name": "more", "start_point": "master"},
     f"POST {REPOSITORY}/commits": {"branch": "fix", "message": "m", "changes": [{"path": "a", "content": "b"}]},

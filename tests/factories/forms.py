@@ -157,6 +157,9 @@ def list_dataset_forms(world: World) -> Iterator[Form]:
     yield Form(f"{here}/watch", {}, "unwatch", "/shop/raw")
     yield Form("/datasets/new", {"path": "/shop/fresh"}, "create_dataset", "/shop/fresh")
     yield Form(f"{here}/branches", {"name": "side"}, "create_dataset_branch", "/shop/raw@side")
+    yield Form(
+        f"{here}/branches/parent", {"name": "side", "parent": "master"}, "set_dataset_branch_parent", "/shop/raw@side"
+    )
     yield Form(f"{here}/branches/delete", {"name": "side"}, "delete_dataset_branch", "/shop/raw@side")
     yield Form(f"{here}/branches/restore", {}, "restore_dataset_branch", "/shop/raw@side", prepare=find_deleted)
     for act in ("commit", "abort"):

@@ -107,6 +107,16 @@ class DatasetBranchView(DatasetEndpoint):
         pointer = queries.get_branch(self.find(dataset_id), branch)
         return Response(shapes.DatasetBranchSerializer(pointer).data)
 
+    @extend_schema(
+        request=shapes.BranchParentSerializer, responses={200: shapes.DatasetBranchSerializer, **refusals(409)}
+    )
+    def patch(self, request: Request, dataset_id: int, branch: str) -> Response:  # noqa: ARG002 - DRF's signature
+        """Set its parent, null for a root. Only the ancestry record changes; no transaction moves."""
+        fields = read_input(shapes.BranchParentSerializer, self.body)
+        dataset = self.find(dataset_id, action="write", branch=branch)
+        moved = services.set_parent(dataset=dataset, name=branch, **fields, by=self.principal)
+        return Response(shapes.DatasetBranchSerializer(moved).data)
+
     @extend_schema(responses={204: None})
     def delete(self, request: Request, dataset_id: int, branch: str) -> Response:  # noqa: ARG002 - DRF's signature
         """Delete the pointer; its transactions stay, its children hang off its parent, and it can be restored for a time."""

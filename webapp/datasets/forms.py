@@ -42,6 +42,13 @@ class DeleteDatasetBranchForm(forms.Form):
     name = forms.CharField(max_length=300)
 
 
+class BranchParentForm(forms.Form):
+    """Which branch gets which parent; an empty one makes it a root."""
+
+    name = forms.CharField(max_length=300)
+    parent = forms.CharField(max_length=300, required=False)
+
+
 class RestoreBranchForm(forms.Form):
     """Which deleted branch to bring back."""
 

@@ -30,6 +30,12 @@ class NewDatasetBranchSerializer(NounSerializer):
     transaction = Text(required=False, allow_null=True, default=None, max_length=12)
 
 
+class BranchParentSerializer(NounSerializer):
+    """Body of PATCH …/branches/{branch}."""
+
+    parent = Text(allow_null=True, max_length=200)  # type: ignore[assignment]  # DRF takes declared fields off the class
+
+
 class NewTransactionSerializer(NounSerializer):
     """Body of POST …/transactions."""
 

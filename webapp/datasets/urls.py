@@ -18,6 +18,7 @@ page_urls: list[URLPattern | URLResolver] = [
     path("datasets/new", views.new_dataset, name="dataset-new"),
     path(f"{_DATASET}/branches", views.create_branch, name="dataset-branch-new"),
     path(f"{_DATASET}/branches/delete", views.delete_branch, name="dataset-branch-delete"),
+    path(f"{_DATASET}/branches/parent", views.set_branch_parent, name="dataset-branch-parent"),
     path(f"{_DATASET}/branches/restore", views.restore_branch, name="dataset-branch-restore"),
     path(f"{_DATASET}/transactions", views.start_transaction, name="dataset-transaction-new"),
     path(f"{_DATASET}/transactions/commit", views.commit_transaction, name="dataset-transaction-commit"),

@@ -108,6 +108,24 @@ def delete_branch(request: HttpRequest, dataset_id: int) -> HttpResponse:
 
 
 @require_POST
+def set_branch_parent(request: HttpRequest, dataset_id: int) -> HttpResponse:
+    """Set the parent of a branch from a page."""
+    principal = signed_in(request)
+    form = forms.BranchParentForm(request.POST)
+    dataset = queries.get_dataset(principal, dataset_id)
+    name = form.cleaned_data["name"] if form.is_valid() else ""
+    try:
+        queries.get_dataset(principal, dataset_id, action="write", branch=name)
+        parent = form.cleaned_data["parent"] or None if form.is_valid() else None
+        services.set_parent(dataset=dataset, name=name, parent=parent, by=principal)
+    except AppError as error:
+        messages.error(request, error.detail)
+    else:
+        messages.success(request, f"The parent of {name} is {parent}." if parent else f"{name} is a root branch.")
+    return redirect(_address(dataset, tab="branches"))
+
+
+@require_POST
 def restore_branch(request: HttpRequest, dataset_id: int) -> HttpResponse:
     """Bring a deleted branch of a dataset back from its page."""
     principal = signed_in(request)

@@ -10,6 +10,7 @@ Face:
     paths: columns and fields of struct columns by the names that people write.
     live_files: data files as an end of a table lists them, with their deletes.
     row_ids: the ids that rows of format version 3 have.
+    column_names: names of columns that engines take for one.
     bounds: whether a file can hold some values.
     connections: databases of DuckDB, each in memory of its own.
     scan: the live rows of data files, as SQL.

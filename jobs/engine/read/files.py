@@ -8,6 +8,7 @@ many digits stay text, so that nothing is lost. An empty CSV field is NULL; `NA`
 
 from __future__ import annotations
 
+import codecs
 import csv
 import json
 import math
@@ -27,6 +28,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.schema import Schema
 
+from jobs.engine.read.column_names import find_twin, fold
 from jobs.engine.read.file_types import (
     BY_ICEBERG,
     Misfit,
@@ -214,13 +216,11 @@ def _read_header(path: Path, form: CsvFormat) -> tuple[str, list[str]]:
     _check_width(len(names))
     if not form.has_header:
         return separator, [f"column_{number}" for number in range(1, len(names) + 1)]
-    folded: dict[str, str] = {}
     for number, name in enumerate(names, 1):
         if not name:
             raise FileError(f"column {number} has no name in the header", code="bad_header", line=1)
-        if name.lower() in folded:
-            raise FileError(f"the header names column {name!r} twice", code="bad_header", line=1)
-        folded[name.lower()] = name
+    if (twins := find_twin(names)) is not None:
+        raise FileError(f"the header names column {twins[1]!r} twice", code="bad_header", line=1)
     return separator, names
 
 
@@ -292,10 +292,10 @@ def _suit(
     table_schema: Schema,
 ) -> list[str]:
     """Prefer the types of the table that is appended to, where every value fits them."""
-    table = {field.name: BY_ICEBERG.get(str(field.field_type)) for field in table_schema.fields}
+    table = _list_types(table_schema)
     suited = []
     for name, kind in zip(names, kinds, strict=True):
-        target = table.get(name)
+        target = table.get(fold(name))
         if target is None or target == kind:
             suited.append(kind)
             continue
@@ -376,11 +376,11 @@ def read_json_lines(path: Path, table_schema: Schema, types: Mapping[str, str] |
     except duckdb.Error as error:
         raise _json_error(path, error) from None
     _check_width(len(described))
-    table = {field.name: BY_ICEBERG.get(str(field.field_type)) for field in table_schema.fields}
+    table = _list_types(table_schema)
     kinds = {name: kind for name, kind, *_ in described}
     words = types or {}
     cast = ", ".join(
-        _cast(name, BY_ICEBERG[words[name]], ()) if name in words else _json_cast(name, kind, table.get(name))
+        _cast(name, BY_ICEBERG[words[name]], ()) if name in words else _json_cast(name, kind, table.get(fold(name)))
         for name, kind in kinds.items()
     )
     try:
@@ -406,15 +406,6 @@ def _choose_json(
         f"columns={{{columns}}})",
         words,
     )
-    for name in words:
-        counts = [
-            connection.execute(f"SELECT count({_name(name)}) FROM {relation}").fetchall() for relation in (source, raw)
-        ]
-        if counts[0] != counts[1]:
-            message = (
-                f"column {name!r} has a key that differs from another one only in case: leave its type to the file"
-            )
-            raise FileError(message, code="type")
     with _refusing_misfits():
         check_texts(connection, raw, {name: _name(name) for name in words}, words)
     rest = ", ".join(_name(name) for name in names if name not in words)
@@ -464,6 +455,9 @@ def _check_members(path: Path, *, most_bytes: float = math.inf) -> None:
             with suppress(ValueError, RecursionError):
                 members.note(_read_line(line))
             _check_width(members.count)
+    if (twins := find_twin(members.columns)) is not None:
+        message = f"the keys {twins[0]!r} and {twins[1]!r} name one column: write one of them in all lines"
+        raise FileError(message, code="bad_header")
 
 
 def _read_line(line: bytes) -> object:
@@ -480,6 +474,11 @@ class _Members:
         self.count = 0
         self._names: dict[str, Any] = {}
         """Each with those below it; what a list holds is below one nameless member."""
+
+    @property
+    def columns(self) -> Iterable[str]:
+        """The members of the objects themselves, in the order in which they first occurred."""
+        return self._names
 
     def note(self, value: object) -> None:
         """Add those of one more value."""
@@ -539,6 +538,9 @@ def _json_error(path: Path, error: duckdb.Error) -> FileError:
         return FileError("the file needs more memory than an upload may use", code="memory")
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
+            if number == 1 and line.startswith(codecs.BOM_UTF8):
+                message = "the file begins with a byte order mark: save it as UTF-8 without one"
+                return FileError(message, code="broken_row", line=1)
             if not line.strip():
                 continue
             try:
@@ -659,6 +661,11 @@ def _check_decoded(decoded: int, size: int) -> None:
 
 
 # --- shared ---------------------------------------------------------------------------------------
+
+
+def _list_types(schema: Schema) -> dict[str, str | None]:
+    """Return DuckDB's types for the columns of a table, by folded name."""
+    return {fold(field.name): BY_ICEBERG.get(str(field.field_type)) for field in schema.fields}
 
 
 def _cut(row: Iterable[object]) -> list[str | None]:

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyiceberg.table import Table
 
 from jobs.engine.read.catalog import CATALOG
-from jobs.engine.write.schemas import storable_schema, wanted_fields
+from jobs.engine.write.schemas import name_as_stored, storable_schema, wanted_fields
 from jobs.engine.write.writer import evolve_schema
 
 if TYPE_CHECKING:
@@ -46,7 +46,8 @@ def write(session: SparkSession, frame: DataFrame, table: Table, *, name: str, i
     _ = session
     stored = storable_schema(to_arrow_schema(frame.schema))
     evolve_schema(table, wanted_fields(stored), is_append=is_append)
-    writer = frame.writeTo(full_name(name))
+    names = name_as_stored(stored, table.schema()).names
+    writer = (frame if names == stored.names else frame.toDF(*names)).writeTo(full_name(name))
     if is_append:
         writer.append()
     else:

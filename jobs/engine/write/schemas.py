@@ -1,19 +1,22 @@
 """Schemas of outputs: Arrow to Iceberg, and the next schema of a branch with stable field ids.
 
-Columns match by name. On *replace* the table gets exactly the written columns, in their order; a column keeps its field id
+Columns match by name; another spelling of a column's name is that column (`column_names.fold`). On *replace* the table gets
+exactly the written columns, in their order; a column keeps its field id
 where name and type stay, takes back the id that the history gave to that name and type (no live file is left that could
-bring old values back), keeps its id where Iceberg can promote the type, and gets a new id otherwise. On *append* nothing
-is dropped: new columns go to the end, types may only widen.
+bring old values back), keeps its id where Iceberg can promote the type, and gets a new id otherwise. Another spelling renames
+the column, which keeps its id. A column that keeps its id stays required or an identifier field, with its comment and
+defaults. On *append* nothing is dropped: new columns go to the end, types may only widen, the table's spelling stays.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyiceberg.io.pyarrow import _pyarrow_to_schema_without_ids
-from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema, _SetFreshIDs, pre_order_visit
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import (
@@ -28,6 +31,8 @@ from pyiceberg.types import (
     NestedField,
     StructType,
 )
+
+from jobs.engine.read.column_names import AmbiguousName, find_twin, match_names
 
 
 class SchemaError(ValueError):
@@ -55,16 +60,18 @@ def type_nulls(schema: pa.Schema, table: Schema) -> pa.Schema:
 
 
 def _check_names(names: Sequence[str], noun: str, of: str = "") -> None:
-    folded: dict[str, str] = {}
     for name in names:
         if not name:
             raise SchemaError(f"a {noun}{of} has no name")
-        if (earlier := folded.get(name.lower())) == name:
-            raise SchemaError(f"two {noun}s{of} are named {name!r}")
-        if earlier is not None:
-            message = f"{noun}s {earlier!r} and {name!r}{of} differ only in case, which Spark cannot tell apart"
-            raise SchemaError(message)
-        folded[name.lower()] = name
+    if (twins := find_twin(names)) is None:
+        return
+    earlier, later = twins
+    if earlier == later:
+        raise SchemaError(f"two {noun}s{of} are named {earlier!r}")
+    difference = "only in case" if earlier.lower() == later.lower() else "only in how their letters are written"
+    raise SchemaError(
+        f"{noun}s {earlier!r} and {later!r}{of} differ {difference}, which Spark cannot tell apart: rename one"
+    )
 
 
 def _storable_type(kind: pa.DataType, where: str) -> pa.DataType:
@@ -135,6 +142,33 @@ def cast_batches(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterat
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
+def check_required(batches: Iterator[pa.RecordBatch], schema: Schema) -> Iterator[pa.RecordBatch]:
+    """Refuse a NULL where the table requires a value: no client could read the file that holds it."""
+    required = [field for field in schema.fields if _requires(field)]
+    for batch in batches:
+        for field in required:
+            if field.name in batch.schema.names:
+                _check_required(batch.column(field.name), field, field.name)
+        yield batch
+
+
+def _requires(field: NestedField) -> bool:
+    parts = field.field_type.fields if isinstance(field.field_type, StructType) else ()
+    return field.required or any(map(_requires, parts))
+
+
+def _check_required(values: pa.Array, field: NestedField, name: str) -> None:
+    if field.required and values.null_count:
+        message = (
+            f"column {name!r} is required in the table and has no value in a row: fill it, or make it optional there"
+        )
+        raise SchemaError(message)
+    if isinstance(field.field_type, StructType):
+        present = values.drop_null()
+        for part in filter(_requires, field.field_type.fields):
+            _check_required(pc.struct_field(present, part.name), part, f"{name}.{part.name}")
+
+
 def _check_text(column: pa.Array, field: pa.Field) -> None:
     """Refuse a text that is not UTF-8: a Parquet file may hold one, and no client could read it from the table."""
     try:
@@ -183,14 +217,25 @@ def next_schema(metadata: TableMetadata, columns: Sequence[NestedField], *, is_a
     ids = itertools.count(metadata.last_column_id + 1)
     current = metadata.schema()
     fields = _appended(current, columns, ids) if is_append else _replaced(metadata, columns, ids)
-    identifiers = [
-        field.field_id for field in fields if field.required and field.field_id in current.identifier_field_ids
-    ]
+    identifiers = _kept_identifiers(current, fields)
     schema = Schema(
         *fields, schema_id=1 + max(old.schema_id for old in metadata.schemas), identifier_field_ids=identifiers
     )
-    _check_partitions(metadata.spec(), current, schema)
+    _check_sources(metadata, schema)
     return None if _same_schema(schema, current) else schema
+
+
+def _kept_identifiers(current: Schema, fields: Sequence[NestedField]) -> list[int]:
+    """Return the identifier fields that a schema of these fields still has."""
+    return [number for number in _list_required(fields) if number in current.identifier_field_ids]
+
+
+def _list_required(fields: Sequence[NestedField]) -> Iterator[int]:
+    """Yield the ids of fields that always have a value; only such can be identifier fields."""
+    for field in fields:
+        if field.required:
+            yield field.field_id
+            yield from _list_required(field.field_type.fields if isinstance(field.field_type, StructType) else ())
 
 
 def find_equal(metadata: TableMetadata, schema: Schema) -> int | None:
@@ -203,30 +248,54 @@ def _same_schema(left: Schema, right: Schema) -> bool:
 
 
 def _replaced(metadata: TableMetadata, columns: Sequence[NestedField], ids: Iterator[int]) -> list[NestedField]:
-    current = {field.name: field for field in metadata.schema().fields}
+    current = _find_current(metadata.schema(), columns)
     newest_first = sorted(metadata.schemas, key=lambda schema: schema.schema_id, reverse=True)
     history = [field for schema in newest_first for field in schema.fields]
-    fields: dict[int, NestedField] = {}
+    written = {field.name: field.field_type for field in columns}
+    same = {name: old for name, old in current.items() if same_type(old.field_type, written[name])}
+    taken = {old.field_id for old in same.values()}
+    fields: list[NestedField] = []
     for field in columns:
-        current_field = current.get(field.name)
-        if current_field is not None and same_type(current_field.field_type, field.field_type):
-            fields[len(fields)] = current_field
+        old = current.get(field.name)
+        if field.name in same:
+            fields.append(_changed(same[field.name], name=field.name))
             continue
         remembered = next(
-            (old for old in history if old.name == field.name and same_type(old.field_type, field.field_type)), None
+            (
+                old
+                for old in history
+                if old.name == field.name and old.field_id not in taken and same_type(old.field_type, field.field_type)
+            ),
+            None,
         )
         if remembered is not None:
-            fields[len(fields)] = _optional(remembered.field_id, remembered)
-        elif current_field is not None and can_promote(current_field.field_type, field.field_type):
-            fields[len(fields)] = _optional(current_field.field_id, field, doc=current_field.doc)
+            # written data never promises that a value is there; what a reader relies on is checked by expectations
+            fields.append(_changed(remembered, required=False))
+        elif old is not None and old.field_id not in taken and can_promote(old.field_type, field.field_type):
+            fields.append(_changed(old, name=field.name, field_type=field.field_type))
         else:
-            fields[len(fields)] = _fresh(field, ids)
-    # written data never promises that a value is there; what a reader relies on is checked by expectations
-    return [_optional(field.field_id, field) for field in fields.values()]
+            fields.append(_fresh(field, ids))
+        taken.add(fields[-1].field_id)
+    return fields
+
+
+def _find_current(schema: Schema, columns: Sequence[NestedField]) -> dict[str, NestedField]:
+    """Return for each written name the column that the table has now, in whatever spelling."""
+    current = {field.name: field for field in schema.fields}
+    columns_there: dict[str, NestedField] = {}
+    for field in columns:
+        try:
+            name = match_names([field.name], current)[field.name]
+        except AmbiguousName:
+            continue  # every column of the table is replaced, and this one goes on from none of them
+        if name in current:
+            columns_there[field.name] = current[name]
+    return columns_there
 
 
 def _appended(current: Schema, columns: Sequence[NestedField], ids: Iterator[int]) -> list[NestedField]:
-    written = {field.name: field for field in columns}
+    names = match_columns([field.name for field in columns], current)
+    written = {names[field.name]: field for field in columns}
     fields: list[NestedField] = []
     for old in current.fields:
         field = written.pop(old.name, None)
@@ -237,7 +306,7 @@ def _appended(current: Schema, columns: Sequence[NestedField], ids: Iterator[int
         elif same_type(old.field_type, field.field_type) or can_promote(field.field_type, old.field_type):
             fields.append(old)
         elif can_promote(old.field_type, field.field_type):
-            fields.append(NestedField(old.field_id, old.name, field.field_type, required=old.required, doc=old.doc))
+            fields.append(_changed(old, field_type=field.field_type))
         else:
             raise SchemaError(
                 f"column {old.name!r} is {old.field_type} in the table and {field.field_type} in what is appended; "
@@ -246,8 +315,24 @@ def _appended(current: Schema, columns: Sequence[NestedField], ids: Iterator[int
     return fields + [_fresh(field, ids) for field in columns if field.name in written]
 
 
-def _optional(field_id: int, field: NestedField, doc: str | None = None) -> NestedField:
-    return NestedField(field_id, field.name, field.field_type, required=False, doc=doc or field.doc)
+def match_columns(names: Sequence[str], schema: Schema) -> dict[str, str]:
+    """Return the table's spelling of each written column; raises SchemaError where that could be several."""
+    try:
+        return match_names(names, [field.name for field in schema.fields])
+    except AmbiguousName as error:
+        raise SchemaError(str(error)) from None
+
+
+def name_as_stored(stored: pa.Schema, schema: Schema) -> pa.Schema:
+    """Return written columns under the names that the table has for them."""
+    names = match_columns(stored.names, schema)
+    return pa.schema([field.with_name(names[field.name]) for field in stored])
+
+
+def _changed(field: NestedField, **changes: Any) -> NestedField:
+    """Return a column with its id, comment and defaults, and with other facts."""
+    changed: NestedField = field.model_copy(update=changes)
+    return changed
 
 
 def _fresh(field: NestedField, ids: Iterator[int]) -> NestedField:
@@ -262,12 +347,15 @@ def _after_first(ids: Iterator[int]) -> object:
     return lambda: next(numbers)
 
 
-def _check_partitions(spec: PartitionSpec, current: Schema, schema: Schema) -> None:
+def _check_sources(metadata: TableMetadata, schema: Schema) -> None:
+    """Refuse a schema without a column that partitions or sorts the table: clients could not load it."""
+    current = metadata.schema()
     present = {field.field_id for field in schema.fields}
-    for part in spec.fields:
-        source = current.find_column_name(part.source_id)
-        if part.source_id not in present and source is not None and "." not in source:
-            raise SchemaError(f"column {source!r} partitions the table, so it can neither go nor change its type")
+    for verb, fields in (("partitions", metadata.spec().fields), ("sorts", metadata.sort_order().fields)):
+        for part in fields:
+            source = current.find_column_name(part.source_id)
+            if part.source_id not in present and source is not None and "." not in source:
+                raise SchemaError(f"column {source!r} {verb} the table, so it can neither go nor change its type")
 
 
 def same_type(left: IcebergType, right: IcebergType) -> bool:

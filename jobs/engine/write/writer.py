@@ -33,8 +33,10 @@ from jobs.engine.read.row_ids import has_row_ids, with_row_ids
 from jobs.engine.write import version3
 from jobs.engine.write.schemas import (
     cast_batches,
+    check_required,
     explain_overflow,
     find_equal,
+    name_as_stored,
     next_schema,
     storable_schema,
     type_nulls,
@@ -45,7 +47,8 @@ nulls.install()
 BATCH_ROWS = 65_536
 CHUNK_BYTES = 128 * 1024 * 1024
 """Arrow bytes held before a data file is written."""
-_SCHEMA_ATTEMPTS = 8
+_SCHEMA_PATIENCE_S = 120.0
+"""Seconds for which a schema change that lost a race is repeated."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,9 @@ def write_table(
     """Write rows as one snapshot, after the branch's schema has what they need."""
     stored = storable_schema(type_nulls(schema, table.schema()) if is_append else schema)
     evolve_schema(table, wanted_fields(stored), is_append=is_append)
-    files = _write_files(table, cast_batches(iter(batches), stored))
+    named = name_as_stored(stored, table.schema())
+    rows = check_required(cast_batches(iter(batches), named), table.schema())
+    files = _write_files(table, rows)
     return _written(files, _commit_files(table, files, is_append=is_append, job_id=job_id))
 
 
@@ -203,7 +208,8 @@ def evolve_schema(table: Table, columns: Sequence[NestedField], *, is_append: bo
     A commit of its own, repeated from fresh metadata: clients resend the same ids after a conflict, and another branch
     may have taken them meanwhile.
     """
-    for attempt in range(_SCHEMA_ATTEMPTS):
+    deadline = time.monotonic() + _SCHEMA_PATIENCE_S
+    for attempt in count():
         schema = next_schema(table.metadata, columns, is_append=is_append)
         if schema is None:
             return False
@@ -221,13 +227,13 @@ def evolve_schema(table: Table, columns: Sequence[NestedField], *, is_append: bo
         try:
             transaction.commit_transaction()
         except CommitFailedException:
-            if attempt == _SCHEMA_ATTEMPTS - 1:
+            if time.monotonic() > deadline:
                 raise
-            time.sleep(min(0.05 * 2**attempt, 2) * random.uniform(0.5, 1))  # noqa: S311 - jitter
+            time.sleep(min(0.05 * 2 ** min(attempt, 5), 1) * random.uniform(0.5, 1))  # noqa: S311 - jitter
             table.refresh()
         else:
             return True
-    return False
+    raise AssertionError  # `count` never ends
 
 
 def _chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:

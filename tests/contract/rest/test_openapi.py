@@ -127,7 +127,7 @@ MORE = {
     f"{PULL}/uploads": "GET POST",
     f"{PULL}/conflicts": "GET",
     f"{PULL}/lineage": "GET",
-    f"{DATASET}/branches/{{}}": "GET",
+    f"{DATASET}/branches/{{}}": "GET PATCH",
     f"{DATASET}/deleted-branches": "GET",
     f"{DATASET}/deleted-branches/{{}}/restore": "POST",
     f"{DATASET}/transactions/{{}}": "GET",

@@ -170,6 +170,8 @@ def walk_dataset(stack: Stack) -> str:
     for part in ("", "/branches", "/branches/master", "/transactions", "/schema", "/preview?q=20", "/lineage"):
         stack.call("GET", f"{here}{part}")
     stack.call("POST", f"{here}/branches", json={"name": "side", "parent": "master"}, expect=201)
+    for parent in (None, "master"):
+        assert stack.call("PATCH", f"{here}/branches/side", json={"parent": parent})["parent"] == parent
     opened = stack.call("POST", f"{here}/transactions", json={"branch": "side", "type": "APPEND"}, expect=201)
     stack.call("GET", f"{here}/transactions/{opened['id']}")
     stack.call("POST", f"{here}/transactions/{opened['id']}/abort")

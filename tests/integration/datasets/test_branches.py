@@ -10,8 +10,9 @@ from django.db import transaction as database
 from django.db.models import RestrictedError
 
 from tests.factories import datasets as make
+from webapp.accounts.models import AuditEntry
 from webapp.catalog import queries as catalog
-from webapp.core.errors import Conflict, NotFound
+from webapp.core.errors import AppError, Conflict, NotFound
 from webapp.datasets import queries, services, signals
 from webapp.datasets.models import DatasetBranch, Transaction
 
@@ -134,6 +135,48 @@ def test_children_of_a_deleted_root_become_roots(dataset: Dataset, user: User) -
     services.delete_branch(dataset=dataset, name="dev", by=make.who(user))
 
     assert queries.list_parents(dataset) == {"master": None, "feature": None}
+
+
+def test_set_parent_changes_the_ancestry_record_alone(dataset: Dataset, user: User) -> None:
+    by = make.who(user)
+    for name, parent in (("one", "master"), ("two", "master"), ("leaf", "two")):
+        child(dataset, user, name, parent=parent)
+    make.write(make.a_client(user, "two"), dataset)
+    before = head(dataset, "two")
+    services.set_parent(dataset=dataset, name="two", parent="one", by=by)
+    assert queries.branch_ancestors(dataset, "leaf") == ("two", "one", "master")
+    assert head(dataset, "two") == before
+    assert services.set_parent(dataset=dataset, name="two", parent="one", by=by).parent.name == "one"  # type: ignore[union-attr]
+    services.set_parent(dataset=dataset, name="two", parent=None, by=by)
+    assert queries.branch_ancestors(dataset, "leaf") == ("two",)
+    moves = [record.detail for record in AuditEntry.objects.filter(verb="set_dataset_branch_parent").order_by("pk")]
+    assert moves == [{"from": "master", "to": "one"}, {"from": "one", "to": None}]
+
+
+@pytest.mark.parametrize(
+    ("name", "parent", "code"),
+    [
+        ("master", "one", "master_stays"),
+        ("one", "one", "parent_below"),
+        ("one", "leaf", "parent_below"),
+        ("one", "gone", "not_found"),
+        ("gone", "one", "not_found"),
+        ("sharing", "one", "transaction_open"),
+    ],
+)
+def test_set_parent_refuses_what_is_no_ancestry(
+    dataset: Dataset, user: User, name: str, parent: str, code: str
+) -> None:
+    by = make.who(user)
+    child(dataset, user, "one")
+    child(dataset, user, "leaf", parent="one")
+    services.start_transaction(dataset=dataset, branch="leaf", type="APPEND", by=by)
+    child(dataset, user, "sharing", parent="leaf")
+    before = queries.list_parents(dataset)
+    with pytest.raises(AppError) as refused:
+        services.set_parent(dataset=dataset, name=name, parent=parent, by=by)
+    assert refused.value.code == code
+    assert queries.list_parents(dataset) == before
 
 
 def test_branch_of_a_name_that_was_deleted_starts_anew(dataset: Dataset, user: User) -> None:

@@ -8,5 +8,6 @@ Modules:
     maker: what makes a dataset.
     links: how these pages name datasets and branches.
     new: a new build: what can be chosen, and the plan of it.
+    ways_out: what is offered where a dataset's branches do not fit the chain of a build.
     uploads: loading a file: where it goes, what is in it, how it is read.
 """

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from webapp.core.principals import Principal
 from webapp.builds.pages.builds import LABELS, explain_waits
 from webapp.builds.pages.links import DatasetLink, link_dataset
+from webapp.builds.pages.ways_out import WayOut, find_way_out_of_build
 
 LOG_LINES = 2000
 JOBS_A_PAGE = 50
@@ -125,6 +126,7 @@ class BuildPage:
     reason: str
     """What it waits for now, or why it ended."""
     problem: str
+    way_out: WayOut | None
     problem_job: int | None
     aborted: str
     jobs: tuple[JobRow, ...]
@@ -190,6 +192,7 @@ def read_build_page(principal: Principal, build_id: int, *, job: str, page: int 
         waits=explain_waits([build]).get(build.pk, ""),
         reason=queue.read_reasons(builds=[build])[build.pk],
         problem=_explain_problem(build, total),
+        way_out=find_way_out_of_build(principal, build),
         problem_job=total.first_failed,
         aborted=_explain_aborted(total),
         jobs=rows,

@@ -10,6 +10,7 @@ from webapp.builds import permissions
 from webapp.builds.models import Build
 from webapp.builds.pages.lineage import describe_verdict
 from webapp.builds.pages.links import link_dataset, list_branch_links
+from webapp.builds.pages.ways_out import WayOut, find_way_out
 from webapp.builds.queries import chains, planning, specs
 from webapp.builds.queries.specs import SeenSpec
 from webapp.builds.rules.freshness import FreshnessVerdict
@@ -60,6 +61,7 @@ class PlanPart:
     rows: tuple[Mapping[str, Any], ...]
     notes: tuple[str, ...]
     problem: str
+    way_out: WayOut | None
     refusal: str
     """Why the reader may not start the plan; empty when they may."""
 
@@ -215,7 +217,7 @@ def _plan(
         force=order.force,
     )
     build = whole.make_build(chain=ground.chain)
-    plan, problem = _make_plan(principal, build) if build.targets else (None, "")
+    plan, problem, way_out = _make_plan(principal, build) if build.targets else (None, "", None)
     return PlanPart(
         order=whole,
         targets=tuple(ticked),
@@ -225,6 +227,7 @@ def _plan(
         rows=_describe_plan(plan) if plan else (),
         notes=(*_list_notes(build), *notes),
         problem=problem,
+        way_out=way_out,
         refusal=permissions.find_start_problem(principal, plan) if plan else "",
     )
 
@@ -269,7 +272,7 @@ def _choose_repository(principal: Principal, name: str) -> Repository:
     return first
 
 
-def _make_plan(principal: Principal, build: Build) -> tuple[BuildPlan | None, str]:
+def _make_plan(principal: Principal, build: Build) -> tuple[BuildPlan | None, str, WayOut | None]:
     try:
         if len(build.targets) > MAX_TARGETS:
             message = f"A build has at most {MAX_TARGETS} targets, and these are {len(build.targets):,}."
@@ -277,5 +280,5 @@ def _make_plan(principal: Principal, build: Build) -> tuple[BuildPlan | None, st
         plan = planning.make_plan(build=build)
         permissions.check_plan_inputs(principal, plan)
     except AppError as error:
-        return None, error.detail
-    return plan, ""
+        return None, error.detail, find_way_out(principal, error)
+    return plan, "", None

@@ -4,6 +4,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import pairwise
 
 from webapp.core.errors import InvalidInput
+from webapp.core.names import MASTER
+
+CHAIN_INCOMPATIBLE = "chain_incompatible"
 
 Parents = Mapping[str, str | None]
 """Branch of one dataset → its parent branch; None marks a root."""
@@ -30,13 +33,27 @@ def iterate_ancestors(branch: str, parents: Parents) -> Iterator[str]:
 
 
 def check_chain(*, path: str, chain: Iterable[str], parents: Parents) -> None:
-    """Refuse a chain in which an existing branch is no ancestor of the existing one before it."""
+    """Refuse a chain in which an existing branch is no ancestor of the existing one before it.
+
+    The refusal names the branch whose parent can be set, or that can be deleted, so that the chain fits.
+    """
     existing = [branch for branch in chain if branch in parents]
     for younger, elder in pairwise(existing):
-        if elder not in iterate_ancestors(younger, parents):
-            ancestry = " → ".join((younger, *iterate_ancestors(younger, parents)))
-            message = (
-                f"The chain reads {path} from {younger} and then from {elder}, "
-                f"but on {path} {elder} is no ancestor of {younger} (its ancestry is {ancestry})."
-            )
-            raise InvalidInput(message, code="chain_incompatible", path=path, branches=[younger, elder])
+        ancestors = tuple(iterate_ancestors(younger, parents))
+        if elder in ancestors:
+            continue
+        parent = elder if younger != MASTER and younger not in iterate_ancestors(elder, parents) else None
+        message = (
+            f"Branch {younger} of {path} does not come from {elder}, which the build reads next "
+            f"(its ancestry is {' → '.join((younger, *ancestors))}). {_explain_ways_out(younger, parent)}"
+        )
+        raise InvalidInput(message, code=CHAIN_INCOMPATIBLE, path=path, branches=[younger, elder], parent=parent)
+
+
+def _explain_ways_out(branch: str, parent: str | None) -> str:
+    if branch == MASTER:
+        return "Build it without these fallback branches."
+    deletion = f"{branch} there: its transactions stay, and the next build makes the branch again."
+    if parent is None:
+        return f"Delete {deletion}"
+    return f"Set the parent of {branch} there to {parent}, which moves no data, or delete {deletion}"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from django.conf import settings
 from django.db import transaction
 
-from jobs.protocol import JobResult, OutputTarget, PinnedInput, StagedFile, write_message
+from jobs.protocol import CATALOG_BUSY, LOST_COMMIT, JobResult, OutputTarget, PinnedInput, StagedFile, write_message
 from webapp.accounts import queries as accounts
 from webapp.accounts import services as account_services
 from webapp.builds import signals
@@ -32,6 +32,7 @@ from webapp.builds.runner.manifests import Place
 from webapp.builds.services import builds, interrupts, keeping, pins, queue, quotas, seals, trees, uploads
 from webapp.catalog import queries as catalog
 from webapp.catalog import services as catalog_services
+from webapp.catalog.rules.errors import CommitFailed
 from webapp.catalog.rules.pointers import Pointer
 from webapp.core import clock
 from webapp.core.databases import BUSY, keep_trying
@@ -58,8 +59,8 @@ PAUSE = timedelta(seconds=8)
 """So long a job that was put back is not tried again; a little shorter than the sweep waits before it rings for it."""
 MAX_BUSY = 20
 """Maximum attempts of a job if the catalog is busy, which its own code can claim forever, or if its inputs keep expiring."""
-CATALOG_BUSY = "ServiceUnavailableError"
-"""What PyIceberg calls the catalog's answer 503."""
+MAX_LOST_COMMITS = 3
+"""Maximum attempts of a job whose commits lose every race for two minutes."""
 TOKEN_MARGIN = timedelta(minutes=10)
 RESULT_TRACEBACK = 20_000
 
@@ -150,7 +151,7 @@ class _Attempt:
         except PartLost as error:
             if not self._retry(error.detail):
                 self._fail(error.detail, code=error.code)
-        except Unavailable as error:
+        except (Unavailable, CommitFailed) as error:
             self._put_back(error.detail, lost=0)
         except InputsGone:
             self._read_newest()
@@ -488,7 +489,8 @@ class _Attempt:
         if result.status == "ok":
             self._complete(result, place, staged=self._check_staged(place))
             return
-        if result.error is not None and result.error.code == CATALOG_BUSY and self.job.attempt < MAX_BUSY:
+        most = {CATALOG_BUSY: MAX_BUSY, LOST_COMMIT: MAX_LOST_COMMITS}
+        if result.error is not None and self.job.attempt < most.get(result.error.code, 0):
             self._put_back(f"The catalog was busy or away for too long: {result.error.message}", lost=0)
             return
         # Whatever it says: files that it reads were removed with the snapshot.

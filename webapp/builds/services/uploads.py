@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from django.db import transaction
 
+from jobs.protocol import CATALOG_BUSY, LOST_COMMIT
 from webapp.accounts import permissions
 from webapp.accounts.services import record_audit
 from webapp.builds.models import UPLOAD, Build, Job, JobOutput
@@ -22,7 +23,7 @@ from webapp.builds.services import queue
 from webapp.builds.services.builds import record_build_act
 from webapp.builds.services.quotas import find_data_room
 from webapp.core import clock, ids, names
-from webapp.core.errors import Conflict, InvalidInput, StorageFull
+from webapp.core.errors import Conflict, InvalidInput, StorageFull, Unavailable
 from webapp.datasets import queries as datasets
 from webapp.datasets import services as dataset_services
 from webapp.datasets.rules import transactions as rules
@@ -277,6 +278,8 @@ def check_upload(*, build: Build) -> None:
     if error.get("code") == StorageFull.default_code:
         raise StorageFull(job.reason, build=build.pk)
     code, reason = error.get("code") or "upload_failed", job.reason or build.reason
+    if code in {CATALOG_BUSY, LOST_COMMIT}:
+        raise Unavailable(f"{reason} Nothing was loaded: try again.", build=build.pk)
     raise InvalidInput(
         reason,
         code=code,

@@ -10,7 +10,7 @@ from django.conf import settings
 from webapp.catalog import permissions, queries
 from webapp.catalog.api.http import Call, CatalogResponse, answer
 from webapp.catalog.queries import TableRow
-from webapp.catalog.rules.access import Access, drop_own_paths, own_paths
+from webapp.catalog.rules.access import COMMIT_RETRIES, Access, drop_shown, own_paths
 from webapp.catalog.rules.branch_properties import MASTER
 from webapp.catalog.rules.commits import CommitRequest
 from webapp.catalog.rules.errors import Forbidden, NoSuchTable
@@ -57,17 +57,23 @@ def delegate(call: Call, ref: TableRef, location: str) -> Delegation:
     if not is_object_location(location):
         return _delegate_locally(call, ref, location)
     access = _access(call, _find(ref, by=call.by)[0])
-    paths = own_paths(location, _who(call)) if access == Access.WRITE else {}
+    shown = _shown(call, location) if access == Access.WRITE else {}
     keys = _give_keys(call, location, access) if _wants_keys(call) else None
-    key = f"{sorted(paths.items())} {'' if keys is None else keys.id}"
-    return Delegation(_as_config(ref, keys), _as_credentials(location, ref, keys), paths, key)
+    key = f"{sorted(shown.items())} {'' if keys is None else keys.id}"
+    return Delegation(_as_config(ref, keys), _as_credentials(location, ref, keys), shown, key)
 
 
 def _delegate_locally(call: Call, ref: TableRef, location: str) -> Delegation:
     if call.by.job is None or permissions.storage_access(call.by, ref) != Access.WRITE:
         return NONE
+    shown = _shown(call, location)
+    return Delegation(properties=shown, key=str(sorted(shown.items())))
+
+
+def _shown(call: Call, location: str) -> dict[str, str]:
+    """Return the properties that a writer is shown: where its files go and, for a job, how long it repeats a commit."""
     paths = own_paths(location, _who(call))
-    return Delegation(properties=paths, key=str(sorted(paths.items())))
+    return paths if call.by.job is None else paths | COMMIT_RETRIES
 
 
 def without_shown(call: Call, request: CommitRequest) -> CommitRequest:
@@ -82,8 +88,8 @@ def without_shown(call: Call, request: CommitRequest) -> CommitRequest:
         location = row.location
     if call.by.job is None and not is_object_location(location):
         return request
-    paths = own_paths(location, _who(call))
-    updates = [rest for update in request.updates if (rest := drop_own_paths(update, paths)) is not None]
+    shown = _shown(call, location)
+    updates = [rest for update in request.updates if (rest := drop_shown(update, shown)) is not None]
     return replace(request, updates=updates)
 
 

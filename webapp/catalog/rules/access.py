@@ -17,6 +17,16 @@ from webapp.catalog.rules.locations import is_inside, split_location
 
 DATA_PATH = "write.data.path"
 METADATA_PATH = "write.metadata.path"
+COMMIT_RETRIES = {
+    "commit.retry.num-retries": "1000",
+    "commit.retry.min-wait-ms": "50",
+    "commit.retry.max-wait-ms": "1000",
+    "commit.retry.total-timeout-ms": "120000",
+}
+"""Properties by which clients repeat a lost commit for two minutes; their default is four retries in two seconds.
+
+All branches of a table share its sequence numbers, so writers of other branches win races as well.
+"""
 # A wildcard, a variable or a quote in a location would say something else in a policy than in a request.
 _PLAIN = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9_.=@+-]+)+")
 _NAMED = {
@@ -65,11 +75,11 @@ def is_made_by(snapshot: Snapshot, location: str, *, start: str) -> bool:
     return len(inner) > 1 and inner[0].startswith(start)
 
 
-def drop_own_paths(update: Mapping[str, Any], paths: Mapping[str, str]) -> dict[str, Any] | None:
+def drop_shown(update: Mapping[str, Any], shown: Mapping[str, str]) -> dict[str, Any] | None:
     """Return the update of a writer who was shown such properties without what it only repeats, if anything is left."""
     if update.get("action") != "set-properties" or not isinstance(update.get("updates"), dict):
         return dict(update)
-    properties = {key: value for key, value in update["updates"].items() if key not in paths or paths[key] != value}
+    properties = {key: value for key, value in update["updates"].items() if key not in shown or shown[key] != value}
     return {**update, "updates": properties} if properties or not update["updates"] else None
 
 

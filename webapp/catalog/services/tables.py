@@ -65,13 +65,12 @@ def create_table(*, ref: TableRef, request: CreateRequest, by: Principal | None)
     """
     check_name(ref.name, what="table")
     _check_create(ref, by=by)
-    for attempt in range(ATTEMPTS):
+    for _attempt in range(ATTEMPTS):
         try:
             return _create_once(ref, request, by=by)
         except LostRace:
-            if attempt == ATTEMPTS - 1:
-                raise _exists(ref) from None
-    raise _exists(ref)
+            continue
+    raise _too_busy(ref)
 
 
 def _create_once(ref: TableRef, request: CreateRequest, *, by: Principal | None) -> TableView:

@@ -34,6 +34,7 @@ from webapp.datasets.services.transactions import (
     get_or_create_dataset,
     open_transaction,
     rename_dataset,
+    set_parent,
     start_transaction,
     sweep_leftovers,
 )
@@ -66,6 +67,7 @@ __all__ = [
     "remove_branches",
     "rename_dataset",
     "restore_branch",
+    "set_parent",
     "start_transaction",
     "sweep_deleted_branches",
     "sweep_leftovers",

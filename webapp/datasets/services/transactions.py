@@ -128,6 +128,47 @@ def create_branch(
     return branch
 
 
+def set_parent(*, dataset: Dataset, name: str, parent: str | None, by: Principal) -> DatasetBranch:
+    """Set the parent of a branch, or make it a root. Only the ancestry record changes; no transaction moves.
+
+    Raises:
+        Conflict: it is master, or it shares an open transaction of the parent that it has.
+        InvalidInput: the new parent is the branch itself or comes from it.
+
+    """
+    with database.atomic():
+        recording.lock([dataset])
+        branch = queries.get_branch(dataset, name)
+        if name == names.MASTER:
+            raise Conflict(f"{dataset.path}: master is the root and has no parent.", code="master_stays")
+        _check_shares_nothing(branch)
+        target = None if parent is None else queries.get_branch(dataset, parent)
+        if target is not None and name in (target.name, *queries.branch_ancestors(dataset, target.name)):
+            message = f"Branch {target.name} of {dataset.path} comes from {name} and cannot be its parent."
+            raise InvalidInput(message, code="parent_below", errors={"parent": [message]})
+        before = None if branch.parent is None else branch.parent.name
+        if before == parent:
+            return branch
+        branch.parent = target
+        branch.save(update_fields=["parent"])
+        accounts.record_audit(
+            by=by,
+            verb="set_dataset_branch_parent",
+            object=f"{dataset.path}@{name}",
+            branch=name,
+            detail={"from": before, "to": parent},
+        )
+    return branch
+
+
+def _check_shares_nothing(branch: DatasetBranch) -> None:
+    """Refuse to move a branch that follows a transaction which is open on its parent."""
+    latest = branch.transaction
+    if latest is not None and latest.is_open and latest.dataset_branch_id != branch.pk:
+        message = f"Branch {branch.name} of {branch.dataset.path} shares open transaction {latest.pk}: close it first."
+        raise Conflict(message, code="transaction_open", transaction=latest.pk)
+
+
 def open_transaction(
     *,
     dataset: Dataset,
