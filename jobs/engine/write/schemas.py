@@ -53,8 +53,9 @@ def storable_schema(schema: pa.Schema) -> pa.Schema:
 def type_nulls(schema: pa.Schema, table: Schema) -> pa.Schema:
     """Give columns of nothing but NULLs, which have no type of their own, those of the table's columns."""
     there = table.as_arrow()
+    names = match_columns([field.name for field in schema if pa.types.is_null(field.type)], table)
     return pa.schema(
-        there.field(field.name) if pa.types.is_null(field.type) and field.name in there.names else field
+        there.field(names[field.name]).with_name(field.name) if names.get(field.name) in there.names else field
         for field in schema
     )
 

@@ -7,8 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField
 
 from jobs.engine.read.column_names import AmbiguousName, find_twin, fold, match_names
+from jobs.engine.write.schemas import type_nulls
 from tests.factories.forks import in_child
 from tests.factories.jobs import LocalJob
 
@@ -138,3 +141,8 @@ def test_changelog_names_the_spelling_of_the_destination(job: LocalJob) -> None:
     result = job.run(source, inputs={"source": "/x/source"}, outputs=OUT, since=since)
     assert result.error is not None
     assert "rename the column of the changelog to 'id'" in result.error.message
+
+
+def test_nulls_take_the_type_of_the_column_in_another_case() -> None:
+    table = Schema(NestedField(1, "v", LongType()))
+    assert type_nulls(pa.schema([("V", pa.null())]), table).field("V").type == pa.int64()
