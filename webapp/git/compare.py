@@ -77,6 +77,12 @@ def list_changed_paths(repository: Path, base: str | None, head: str) -> frozens
     return frozenset().union(*(paths_of_delta(delta) for delta in diff.deltas))
 
 
+def list_differing_names(objects: Objects, old: str, new: str) -> frozenset[bytes]:
+    """List the paths at which two commits or trees differ, as Git stores them: their texts may be equal."""
+    diff = objects.find_tree(old).diff_to_tree(objects.find_tree(new), context_lines=0)
+    return frozenset(side.raw_path for delta in diff.deltas for side in (delta.old_file, delta.new_file))
+
+
 def _diff(objects: Objects, base: str | None, head: str, *, context: int, ignore_whitespace: bool) -> pygit2.Diff:
     options = DiffOption.IGNORE_WHITESPACE if ignore_whitespace else DiffOption.NORMAL
     diff = _diff_trees(objects, base, head, context=context, options=options)

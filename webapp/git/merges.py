@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from contextlib import nullcontext, suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import islice, takewhile
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
@@ -41,6 +42,9 @@ MOST_REBASED = 100
 # A file of which both sides have changed lines is shown, to choose of them, up to this size.
 MAX_SETTLED_BYTES = 1_000_000
 
+_NOBODY = Person(name="Tributary", email="tributary@localhost")
+_NEVER = datetime(2000, 1, 1, tzinfo=UTC)
+"""Author and date of commits that are written for a comparison and never land."""
 Stages = dict[int, SideVersion]
 """What a conflict consists of: of the base (1), of the target (2) and of the source (3)."""
 
@@ -61,6 +65,20 @@ def preview_merge(git: GitRepository, *, source: str, target: str) -> MergePrevi
         return MergePreview(clean=False, conflicts=("(both change files that are too large to be merged)",))
     paths = tuple(stages) or tuple(_find_marked(git, tree, target=target, source=source))
     return MergePreview(clean=not paths, conflicts=paths, tree=tree)
+
+
+def preview_merge_on(git: GitRepository, *, base: str, source: str, target: str) -> MergePreview:
+    """Merge two commits as if a third one were their only merge base."""
+    # Git 2.39 has no option for that, so it merges commits that are made for it. With a fixed date, a repeated call
+    # writes no new objects.
+    parted = _write_stand_in(git, base)
+    ours, theirs = (_write_stand_in(git, sha, parted) for sha in (target, source))
+    return preview_merge(git, source=theirs, target=ours)
+
+
+def _write_stand_in(git: GitRepository, sha: str, *parents: str) -> str:
+    tree = str(git.objects.find_commit(sha).tree.id)
+    return git.objects.write_commit(tree, parents, "", _NOBODY, _NOBODY, authored_at=_NEVER, committed_at=_NEVER)
 
 
 def _merge_trees(
@@ -249,17 +267,11 @@ def prepare_rebase(git: GitRepository, *, source: str, target: str, committer: P
 
 def _pick(git: GitRepository, commit: CommitInfo, head: str, committer: Person) -> str:
     """Make a commit anew on top of a head; return that, where nothing is left of it."""
-    onto = str(git.objects.find_commit(head).tree.id)
-    # What Git 2.39 merges with its limits are two commits, from where they parted: these are made for it.
-    parted = git.objects.write_commit(
-        str(git.objects.find_commit(commit.parents[0]).tree.id), (), "", committer, committer
-    )
-    ours, theirs = (git.objects.write_commit(tree, (parted,), "", committer, committer) for tree in (onto, commit.tree))
-    state = preview_merge(git, source=theirs, target=ours)
+    state = preview_merge_on(git, base=commit.parents[0], source=commit.sha, target=head)
     if state.conflicts:
         msg = f"{commit.short} ({commit.subject[:100]}) conflicts with what it would stand on. Merge instead."
         raise CannotRebase(msg)
-    if state.tree == onto:
+    if state.tree == str(git.objects.find_commit(head).tree.id):
         return head
     return git.objects.write_commit(
         state.tree, (head,), commit.message, commit.author, committer, authored_at=commit.authored_at

@@ -83,9 +83,10 @@ class Objects:
         committer: Person,
         *,
         authored_at: datetime | None = None,
+        committed_at: datetime | None = None,
     ) -> str:
         """Write a commit that no branch points to yet; return its hash."""
-        now = datetime.now(UTC)  # noqa: TID251, RUF100 - Git stamps commits itself; a frozen clock would tie their order
+        now = committed_at or datetime.now(UTC)  # noqa: TID251, RUF100 - Git stamps commits itself; a frozen clock would tie their order
         with storing():
             commit = self.store.create_commit(
                 None,
@@ -98,6 +99,16 @@ class Objects:
             # On a full disk libgit2 says of a commit that it was written, and it is not there.
             self.store.odb.read(commit)
         return str(commit)
+
+    def find_tree(self, sha: str) -> pygit2.Tree:
+        """Return a tree by its own name or by that of its commit.
+
+        Raises:
+            UnknownRef: there is none.
+
+        """
+        tree = self.store.get(sha)
+        return tree if isinstance(tree, pygit2.Tree) else self.find_commit(sha).tree
 
     # Files
 

@@ -111,6 +111,17 @@ class MergePreview:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Landing:
+    """What a merge of two commits would change on its target, compared with what a review of the source showed."""
+
+    conflicts: tuple[str, ...] = ()
+    changed: frozenset[str] = frozenset()
+    """Paths at which the target and the merged tree differ: both paths of a moved file. Empty if files conflict."""
+    unshown: frozenset[str] = frozenset()
+    """Paths that land in another way than the review showed, or that it did not show at all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RefUpdate:
     """One line that a push asks for: a full ref with its old and new commit ("" where there is none)."""
 

@@ -58,6 +58,7 @@ def test_blockers_none_when_everything_is_met() -> None:
         ({"reviews": [*READY.reviews, ReviewFact("olek", states.REJECT)]}, "rejected"),
         ({"protection": ProtectionFact(groups={"stewards": frozenset({"olek"})})}, "group_approval_missing"),
         ({"protection": ProtectionFact(paths={"*.py": frozenset({"olek"})})}, "path_approval_missing"),
+        ({"unshown": ["pay.py"]}, "lands_unshown"),
         (
             {"protection": ProtectionFact(owners={"*.py": OwnerFact("olek", frozenset({"olek"}), ["a.py"])})},
             "owner_approval_missing",

@@ -107,6 +107,8 @@ class PullHead:
     approve_note: str
     """Why the reader's approval would not count; empty where it does."""
     edit_url: str
+    unshown: str = ""
+    """Why the Code tab does not show all that merging would change; empty if it does."""
     merged_by: str = ""
     reverts: LinkedPull | None = None
     """The merged one that it takes back."""
@@ -249,6 +251,7 @@ def read_head(principal: Principal, loaded: Loaded) -> PullHead:
         may_approve=not approve_note,
         approve_note=approve_note,
         edit_url=reverse("pull-edit", args=[name, pull.number]),
+        unshown=next((item.message for item in loaded.blockers if item.code == approvals.LANDS_UNSHOWN), ""),
         merged_by=pull.merge.merged_by.username if pull.state == PullState.MERGED else "",
         reverts=_link(name, pull.reverts),
         reverted_by=_link(name, find_revert(pull)) if pull.state == PullState.MERGED else None,

@@ -167,6 +167,7 @@ _TITLES: dict[str, tuple[str, str, str]] = {
     "target_missing": ("The target branch is gone", "bad", "git-branch"),
     "nothing_to_merge": ("There is nothing to merge", "warn", "git-merge"),
     "conflict": ("The code conflicts with the target", "bad", "alert"),
+    approvals.LANDS_UNSHOWN: ("The merge would change more than is shown", "bad", "alert"),
     "publication_failed": ("The code of the head does not publish", "bad", "x-circle-fill"),
     "publication_pending": ("The code of the head is being published", "warn", "clock"),
     "build_running": ("A build is running", "warn", "sync"),
@@ -355,6 +356,9 @@ def _find_fix(loaded: Loaded, head: PullHead, code: str) -> dict[str, Any]:
         if code == "build_failed" and loaded.build:
             return {"fix": "Open build", "fix_url": reverse("build", args=[loaded.build.pk])}
         return {"fix": "Build the branch", "fix_post": reverse("pull-build", args=arguments)}
+    if code == approvals.LANDS_UNSHOWN and head.may_update:
+        fields = (("expected_head", pull.head_sha),)
+        return {"fix": "Update branch", "fix_post": reverse("pull-update", args=arguments), "fields": fields}
     return _find_page(loaded, head, code)
 
 
@@ -374,6 +378,8 @@ def _find_page(loaded: Loaded, head: PullHead, code: str) -> dict[str, Any]:
         return _find_place(loaded, head, code)
     if code == "threads_unresolved":
         return {"fix": "See the first", "fix_url": _find_thread_url(loaded)}
+    if code == approvals.LANDS_UNSHOWN:
+        return {"fix": "See the code", "fix_url": f"{loaded.url}/code"}
     if code == "check_failed":
         return {"fix": "See the checks", "fix_url": f"{loaded.url}/checks"}
     return {}

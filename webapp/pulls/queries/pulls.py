@@ -29,6 +29,7 @@ from webapp.core.errors import AppError, Conflict, NotFound
 from webapp.core.numbers import LARGEST
 from webapp.core.once import asked_once
 from webapp.core.prepared import Prepared
+from webapp.git.values import Landing
 from webapp.pulls.models import Merge, NamedComparison, PullDataset, PullRequest, QueuedMerge, Review, SpecRecord
 from webapp.pulls.queries.approvers import list_ineligible
 from webapp.pulls.queries.checked import list_query_checks, read_fact
@@ -294,7 +295,28 @@ def describe_seen(*, pull: PullRequest) -> approvals.Seen:
         rules=approvals.digest_rules(describe_rules(find_protection(pull))),
         transactions={row.path: row.after_id or "" for row in rows},
         loads={row.path: row.loads_onto for row in rows if row.loads_onto is not None},
+        base=repositories.find_merge_base(pull.repository, pull.base_sha, pull.head_sha) or "",
     )
+
+
+def find_void_reason(review: Review, *, now: approvals.Seen, target: str | None) -> str | None:
+    """Return why an approval no longer counts, or None.
+
+    Args:
+        review: an approval.
+        now: what the pull request shows.
+        target: the head of the target.
+
+    """
+    seen, pull = approvals.Seen.from_json(review.seen), review.pull
+    reason = approvals.find_void_reason(seen=seen, now=now)
+    if reason or not seen.base or not target:
+        return reason
+    # The target can come to have a part of the source's history. The same head then shows and lands other changes.
+    landing = repositories.find_landing(
+        pull.repository, source_sha=pull.head_sha, target_sha=target, shown_from=seen.base
+    )
+    return approvals.explain_unshown(landing.unshown & landing.changed, pull.target)
 
 
 @asked_once
@@ -328,13 +350,13 @@ def collect_facts(pull: PullRequest) -> approvals.MergeFacts:
     source, target = find_head(repository, pull.source), find_head(repository, pull.target)
     both = bool(source and target)
     apart = count_apart(repository, sha=pull.head_sha, base=target) if both and target else Apart(0, 0)
-    merge = repositories.merge_state(repository, pull.head_sha, target) if both and target else None
+    landing = _find_landing(pull, target) if both else Landing()
     publication = repositories.get_publication(repository, pull.source, pull.head_sha)
     build = find_latest_build(pull)
     rows = list_all_datasets(pull)
-    protection = _describe_protection(pull, rows)
+    protection = _describe_protection(pull, rows, target=target)
     reviews = list_reviews(pull)
-    void = _list_void(reviews, now=describe_seen(pull=pull))
+    void = _list_void(reviews, now=describe_seen(pull=pull), target=target)
     approvers = {review.reviewer for review in reviews if review.verdict == states.APPROVE and review.pk not in void}
     return approvals.MergeFacts(
         state=pull.state,
@@ -347,7 +369,9 @@ def collect_facts(pull: PullRequest) -> approvals.MergeFacts:
         has_commits=bool(apart.ahead),
         open_threads=list_open_threads(pull).count() if protection.resolved_threads else 0,
         behind=apart.behind,
-        conflicts=merge.conflicts if merge else (),
+        conflicts=landing.conflicts,
+        target_head=target or "",
+        unshown=landing.unshown,
         publication=_judge_publication(pull, publication),
         publication_errors=len(publication.errors) if publication else 0,
         build_state=build.state if build and list_rebuilt(rows) else "",
@@ -364,7 +388,7 @@ def collect_facts(pull: PullRequest) -> approvals.MergeFacts:
     )
 
 
-def _list_void(reviews: Iterable[Review], *, now: approvals.Seen) -> set[int]:
+def _list_void(reviews: Iterable[Review], *, now: approvals.Seen, target: str | None) -> set[int]:
     """Return the verdicts that do not count for what the pull request shows here.
 
     Somebody who approves at this moment may have seen a newer head or another target, which nobody has noted on the
@@ -374,10 +398,7 @@ def _list_void(reviews: Iterable[Review], *, now: approvals.Seen) -> set[int]:
         review.pk
         for review in reviews
         if review.voided_at is not None
-        or (
-            review.verdict == states.APPROVE
-            and approvals.find_void_reason(seen=approvals.Seen.from_json(review.seen), now=now)
-        )
+        or (review.verdict == states.APPROVE and find_void_reason(review, now=now, target=target))
     }
 
 
@@ -402,17 +423,26 @@ def find_objection(principal: Principal, pull: PullRequest) -> approvals.Objecti
     return list_ineligible(pull, reviewers=[reader], base=find_base(pull)).get(reader.username)
 
 
-def _describe_protection(pull: PullRequest, rows: Sequence[PullDataset]) -> approvals.ProtectionFact:
+def _find_landing(pull: PullRequest, target: str | None) -> Landing:
+    """Return what merging would change on a target; nothing of one that does not exist."""
+    if target is None:
+        return Landing()
+    return repositories.find_landing(pull.repository, source_sha=pull.head_sha, target_sha=target)
+
+
+def _describe_protection(
+    pull: PullRequest, rows: Sequence[PullDataset], *, target: str | None
+) -> approvals.ProtectionFact:
     protection = find_protection(pull)
     if protection is None:
         return approvals.ProtectionFact()
-    touched = [*(row.path for row in rows), *list_changed_paths(pull)] if protection.paths else []
+    touched = [*(row.path for row in rows), *_list_landing_paths(pull, target)] if protection.paths else []
     paths = {
         rule["pattern"]: _members_of(rule["group"])
         for rule in protection.paths
         if any(fnmatchcase(path, rule["pattern"]) for path in touched)
     }
-    owned = list_owned(pull, rows) if protection.owners else []
+    owned = _list_owned_at(pull, rows, target) if protection.owners else []
     people = find_owners(owned)
     return approvals.ProtectionFact(
         owners={
@@ -430,7 +460,13 @@ def _describe_protection(pull: PullRequest, rows: Sequence[PullDataset]) -> appr
 
 def list_owned(pull: PullRequest, rows: Iterable[PullDataset]) -> list[OwnedChange]:
     """Return what it changes of what somebody owns."""
-    return list_owned_changes(pull.repository, base=find_base(pull), rows=rows, files=list_changed_paths(pull))
+    return _list_owned_at(pull, rows, find_head(pull.repository, pull.target))
+
+
+def _list_owned_at(pull: PullRequest, rows: Iterable[PullDataset], target: str | None) -> list[OwnedChange]:
+    files = _list_landing_paths(pull, target)
+    base = target if target and pull.state == PullState.OPEN else find_base(pull)
+    return list_owned_changes(pull.repository, base=base, rows=rows, files=files)
 
 
 def _members_of(group: str) -> frozenset[str]:
@@ -444,9 +480,15 @@ def list_changes(pull: PullRequest, *, ignore_whitespace: bool = False) -> CodeD
     )
 
 
-def list_changed_paths(pull: PullRequest) -> list[str]:
-    """List the paths of the files that it changes, however many; of one that it moves, also whence it takes it."""
-    return sorted(repositories.list_changed_paths(pull.repository, find_base(pull), pull.head_sha))
+def _list_landing_paths(pull: PullRequest, target: str | None) -> list[str]:
+    """List the paths of all files that merging changes on a target: both paths of a moved file.
+
+    Until conflicts are resolved, and once it is closed or merged, these are the files that the pull request shows.
+    """
+    landing = _find_landing(pull, target) if pull.state == PullState.OPEN else None
+    if landing is None or target is None or landing.conflicts:
+        return sorted(repositories.list_changed_paths(pull.repository, find_base(pull), pull.head_sha))
+    return sorted(landing.changed)
 
 
 def find_base(pull: PullRequest) -> str:

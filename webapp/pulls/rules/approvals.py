@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
@@ -34,6 +34,8 @@ class Seen:
     """Path of each modified dataset → its transaction on the source branch ("" before the first build)."""
     loads: Mapping[str, str] = field(default_factory=dict)
     """Path of each dataset whose files merging loads → the target's transaction on which it does."""
+    base: str = ""
+    """The commit that the code was compared with; empty for reviews of earlier releases."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -42,6 +44,7 @@ class Seen:
             "rules": self.rules,
             "transactions": dict(self.transactions),
             "loads": dict(self.loads),
+            "base": self.base,
         }
 
     @classmethod
@@ -52,6 +55,7 @@ class Seen:
             rules=data.get("rules", ""),
             transactions=data.get("transactions", {}),
             loads=data.get("loads", {}),
+            base=data.get("base", ""),
         )
 
 
@@ -184,6 +188,10 @@ class MergeFacts:
     """How many threads on code or data nobody has resolved."""
     behind: int = 0
     """How many commits of the target the source has not."""
+    target_head: str = ""
+    """The commit of the target that these facts are about; only a merge into it is covered by them."""
+    unshown: Collection[str] = ()
+    """Paths that would land in another way than the pull request shows."""
     loads: Sequence[LoadFact] = ()
     dataset_verdicts: Sequence[DatasetVerdictFact] = ()
     """The oldest first."""
@@ -210,6 +218,8 @@ BYPASSABLE = frozenset(
 """What a maintainer may pass over. Conflicts, drafts and missing branches are facts, not requirements."""
 TESTED_IN_QUEUE = "merge_result_untested"
 """What the merge queue itself mends."""
+LANDS_UNSHOWN = "lands_unshown"
+"""The merge would change files in a way that the pull request does not show."""
 MAY_COME = frozenset(
     {"approval_missing", "group_approval_missing", "path_approval_missing", "owner_approval_missing"}
     | {"check_failed", "threads_unresolved", "build_missing", "build_running", "publication_pending"}
@@ -238,6 +248,15 @@ def find_void_reason(*, seen: Seen, now: Seen) -> str | None:
     if seen.rules != now.rules:
         return f"the rules of {now.target} changed"
     return None
+
+
+def explain_unshown(paths: Collection[str], target: str) -> str | None:
+    """Return why an approval no longer counts after the target moved: the merge would change more than it covered."""
+    return f"merging into {target} now changes {_name_some(paths)} in a way that was not shown" if paths else None
+
+
+def _name_some(paths: Collection[str]) -> str:
+    return ", ".join(sorted(paths)[:5]) + (" and more" if len(paths) > 5 else "")
 
 
 def list_standing(reviews: Sequence[ReviewFact]) -> dict[str, str]:
@@ -303,6 +322,12 @@ def _list_git_blockers(facts: MergeFacts) -> list[Blocker]:
         blockers.append(
             Blocker("conflict", f"Conflicts with {facts.target} in {files}. Merge {facts.target} into {facts.source}.")
         )
+    if facts.unshown:
+        message = (
+            f"Merging would change {_name_some(facts.unshown)} on {facts.target} in a way that this pull request does"
+            f" not show. Update the branch with {facts.target}: then it shows every change."
+        )
+        blockers.append(Blocker(LANDS_UNSHOWN, message))
     return blockers
 
 

@@ -69,9 +69,15 @@ def merge_pull(
     check_repository(by, pull.repository.name, "write")
     refresh_pull(pull=pull)
     queries.check_head(pull, expected_head)
-    bypassed = _check_blockers(pull, by, bypass=bypass)
+    facts = queries.collect_facts(pull)
+    bypassed = _check_blockers(pull, facts, by, bypass=bypass)
     check_loads(pull, by)
-    merge = _prepare(pull, by, method=method, rebuild=rebuild, bypassed=bypassed)
+    check_not_begun(pull)
+    # Only into the commit that the facts are about: another one has other files, owners and rules.
+    sha = prepare_commit(pull=pull, by=by, method=method, target_sha=facts.target_head)
+    merge = insert_merge(
+        pull=pull, by=by, method=method, rebuild=rebuild, target_sha=facts.target_head, sha=sha, bypassed=bypassed
+    )
     _land(merge, by)
     return _start_build(merge)
 
@@ -84,9 +90,10 @@ def check_manner(method: str, rebuild: str) -> None:
         raise InvalidInput(f"{rebuild!r} is no extent of a rebuild.", errors={"rebuild": ["modified or affected."]})
 
 
-def _check_blockers(pull: PullRequest, by: Principal, *, bypass: bool) -> list[approvals.Blocker]:
+def _check_blockers(
+    pull: PullRequest, facts: approvals.MergeFacts, by: Principal, *, bypass: bool
+) -> list[approvals.Blocker]:
     """Return what was bypassed; refuse what cannot be."""
-    facts = queries.collect_facts(pull)
     blockers = approvals.list_blockers(facts)
     if not blockers:
         return []
@@ -104,17 +111,6 @@ def _check_blockers(pull: PullRequest, by: Principal, *, bypass: bool) -> list[a
         is_effect=False,
     )
     return blockers
-
-
-def _prepare(
-    pull: PullRequest, by: Principal, *, method: str, rebuild: str, bypassed: list[approvals.Blocker]
-) -> Merge:
-    check_not_begun(pull)
-    target_sha = queries.get_target_head(pull)
-    sha = prepare_commit(pull=pull, by=by, method=method, target_sha=target_sha)
-    return insert_merge(
-        pull=pull, by=by, method=method, rebuild=rebuild, target_sha=target_sha, sha=sha, bypassed=bypassed
-    )
 
 
 def check_loads(pull: PullRequest, by: Principal) -> None:

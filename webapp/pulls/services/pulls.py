@@ -23,7 +23,7 @@ from webapp.pulls.queries.looked import SeenRows, list_seen
 from webapp.pulls.queries.own import list_files_to_land, list_own
 from webapp.pulls.queries.sides import Course, find_ends
 from webapp.pulls.queries.verdicts import list_verdicts
-from webapp.pulls.rules import approvals, states
+from webapp.pulls.rules import states
 from webapp.pulls.rules.comparisons import explain_base
 from webapp.pulls.rules.datasets import classify_datasets
 from webapp.pulls.rules.landing import Branches, explain_landing
@@ -505,8 +505,10 @@ def _follow_dataset(
 
 def _void_approvals(pull: PullRequest) -> None:
     now = queries.describe_seen(pull=pull)
+    target = queries.find_head(pull.repository, pull.target)
     for review in pull.reviews.filter(verdict=states.APPROVE, voided_at=None).select_related("reviewer"):
-        reason = approvals.find_void_reason(seen=approvals.Seen.from_json(review.seen), now=now)
+        review.pull = pull
+        reason = queries.find_void_reason(review, now=now, target=target)
         if reason and Review.objects.filter(pk=review.pk, voided_at=None).update(
             voided_at=clock.now(), void_reason=reason[:400]
         ):

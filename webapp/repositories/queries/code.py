@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from webapp.accounts.queries import find_usernames
-from webapp.git import merges
+from webapp.git import landing, merges
 from webapp.git.diff import CodeDiff, FileDiff, decorate
 from webapp.repositories.errors import git_refusals
 from webapp.repositories.queries.history import EVERY, count_ahead_behind, list_history
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from webapp.git.conflicts import ConflictedFile
     from webapp.git.repository import GitRepository
-    from webapp.git.values import Blob, CommitInfo, EntryKind, MergePreview, PathEntry, TreeEntry
+    from webapp.git.values import Blob, CommitInfo, EntryKind, Landing, MergePreview, PathEntry, TreeEntry
     from webapp.repositories.models import Repository
     from webapp.repositories.queries.searches import CommitFilter
 
@@ -277,6 +277,15 @@ def merge_state(repository: Repository, source_sha: str, target_sha: str) -> Mer
     """Say whether a commit merges cleanly into another."""
     with git_refusals():
         return merges.preview_merge(repository.git, source=source_sha, target=target_sha)
+
+
+def find_landing(repository: Repository, *, source_sha: str, target_sha: str, shown_from: str | None = None) -> Landing:
+    """Return what a merge would change on its target, and which of it a comparison with `shown_from` does not show.
+
+    By default that is the merge base which every comparison of the two commits uses.
+    """
+    with git_refusals():
+        return landing.find_landing(repository.git, source=source_sha, target=target_sha, shown_from=shown_from)
 
 
 def _diff(
