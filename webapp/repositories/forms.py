@@ -144,7 +144,7 @@ class ProtectionForm(forms.Form):
         max_length=5000,
         label="Path rules",
         widget=forms.Textarea(attrs={**_MONO, "rows": 3}),
-        help_text="One a line: pattern, group, number. For example: pipelines/finance/** finance 1",
+        help_text="One a line: pattern, group, number of its members who approve. For example: pipelines/finance/ finance 2",
     )
     checks = forms.CharField(
         required=False,

@@ -7,7 +7,16 @@ from dataclasses import replace
 import pytest
 
 from webapp.pulls.rules import approvals, states
-from webapp.pulls.rules.approvals import DatasetFact, LoadFact, MergeFacts, OwnerFact, ProtectionFact, ReviewFact, Seen
+from webapp.pulls.rules.approvals import (
+    DatasetFact,
+    LoadFact,
+    MergeFacts,
+    OwnerFact,
+    PathRuleFact,
+    ProtectionFact,
+    ReviewFact,
+    Seen,
+)
 from webapp.pulls.rules.states import PullState
 
 SEEN = Seen(head="a" * 40, target="master", rules="r1", transactions={"/x/a": "t1"})
@@ -57,7 +66,10 @@ def test_blockers_none_when_everything_is_met() -> None:
         ({"reviews": [ReviewFact("mira", states.APPROVE, void=True)]}, "approval_missing"),
         ({"reviews": [*READY.reviews, ReviewFact("olek", states.REJECT)]}, "rejected"),
         ({"protection": ProtectionFact(groups={"stewards": frozenset({"olek"})})}, "group_approval_missing"),
-        ({"protection": ProtectionFact(paths={"*.py": frozenset({"olek"})})}, "path_approval_missing"),
+        (
+            {"protection": ProtectionFact(paths=[PathRuleFact("*.py", "ops", frozenset({"olek"}))])},
+            "path_approval_missing",
+        ),
         ({"unshown": ["pay.py"]}, "lands_unshown"),
         (
             {"protection": ProtectionFact(owners={"*.py": OwnerFact("olek", frozenset({"olek"}), ["a.py"])})},

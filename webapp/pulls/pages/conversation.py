@@ -10,6 +10,7 @@ from django.urls import reverse
 
 from webapp.comparisons.rules.states import BREAKING, ComparisonState
 from webapp.core.numbers import read_count
+from webapp.core.words import counted
 from webapp.pulls.pages.head import Loaded, PullHead, frame, load, load_all_of, read_head
 from webapp.pulls.pages.merge_box import MergeBox, describe_merge
 from webapp.pulls.pages.references import link_references, texts_of
@@ -344,7 +345,7 @@ def _list_rules(loaded: Loaded) -> list[str]:
     if protection.approvals:
         rules.append(f"{protection.approvals} approval{'s' if protection.approvals != 1 else ''} by others")
     rules += [f"approval of {name}" for name in sorted(protection.groups)]
-    rules += [f"approval for {path}" for path in sorted(protection.paths)]
+    rules += [f"{counted(rule.approvals, 'approval')} of {rule.group} for {rule.pattern}" for rule in protection.paths]
     rules += [f"approval by an owner of {pattern}" for pattern in sorted(protection.owners)]
     rules += [f"a green check {name}" for name in protection.checks]
     if protection.resolved_threads:

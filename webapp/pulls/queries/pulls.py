@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django.contrib.auth.models import Group
@@ -45,6 +44,7 @@ from webapp.pulls.rules.states import MergeState, PullState
 from webapp.repositories import permissions as repository_permissions
 from webapp.repositories import queries as repositories
 from webapp.repositories.rules.checks import COLOURS, GREEN, MERGE_RESULT, find_check, is_query
+from webapp.repositories.rules.patterns import matches
 from webapp.repositories.rules.states import PublicationState
 
 if TYPE_CHECKING:
@@ -437,11 +437,11 @@ def _describe_protection(
     if protection is None:
         return approvals.ProtectionFact()
     touched = [*(row.path for row in rows), *_list_landing_paths(pull, target)] if protection.paths else []
-    paths = {
-        rule["pattern"]: _members_of(rule["group"])
+    paths = [
+        approvals.PathRuleFact(rule["pattern"], rule["group"], _members_of(rule["group"]), rule.get("approvals", 1))
         for rule in protection.paths
-        if any(fnmatchcase(path, rule["pattern"]) for path in touched)
-    }
+        if any(matches(path, rule["pattern"]) for path in touched)
+    ]
     owned = _list_owned_at(pull, rows, target) if protection.owners else []
     people = find_owners(owned)
     return approvals.ProtectionFact(

@@ -145,14 +145,25 @@ class OwnerFact:
 
 
 @dataclass(frozen=True)
+class PathRuleFact:
+    """A path rule that applies to a pull request."""
+
+    pattern: str
+    group: str
+    members: frozenset[str]
+    approvals: int = 1
+    """Required approvals by members of the group."""
+
+
+@dataclass(frozen=True)
 class ProtectionFact:
     """The target branch's rules."""
 
     approvals: int = 0
     groups: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Group name → its members; each group must have an approval of its own."""
-    paths: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Path pattern that the pull request touches → the users of whom one must approve."""
+    paths: Sequence[PathRuleFact] = ()
+    """The path rules that apply to the pull request."""
     checks: Sequence[str] = ()
     """Those that must be green."""
     resolved_threads: bool = False
@@ -413,9 +424,9 @@ def _list_review_blockers(facts: MergeFacts) -> list[Blocker]:
         if not approving & members
     )
     blockers.extend(
-        Blocker("path_approval_missing", f"Nobody of those responsible for {path} has approved.{note}")
-        for path, members in sorted(facts.protection.paths.items())
-        if not approving & members
+        Blocker("path_approval_missing", f"{_explain_path_rule(rule, len(approving & rule.members))}{note}")
+        for rule in facts.protection.paths
+        if len(approving & rule.members) < rule.approvals
     )
     blockers.extend(
         Blocker("owner_approval_missing", f"{_explain_owners(pattern, fact)}{note}")
@@ -441,6 +452,11 @@ def _list_review_blockers(facts: MergeFacts) -> list[Blocker]:
             )
         )
     return blockers
+
+
+def _explain_path_rule(rule: PathRuleFact, given: int) -> str:
+    needed = counted(rule.approvals, "approval")
+    return f"A change of {rule.pattern} needs {needed} by the group {rule.group}; {given or 'none'} so far."
 
 
 def _explain_owners(pattern: str, fact: OwnerFact) -> str:

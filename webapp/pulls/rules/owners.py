@@ -5,7 +5,8 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
+
+from webapp.repositories.rules.patterns import matches
 
 GROUP_PREFIX = "group:"
 """What a name of a group begins with; all others are user names."""
@@ -59,7 +60,7 @@ def match_owners(owners: Mapping[str, Owners], paths: Collection[str]) -> list[O
     """
     changes = []
     for pattern, names in sorted(owners.items()):
-        fitting = tuple(sorted(path for path in paths if fnmatchcase(path, pattern)))
+        fitting = tuple(sorted(path for path in paths if matches(path, pattern)))
         if fitting:
             changes.append(OwnedChange(pattern, names, fitting))
     return changes

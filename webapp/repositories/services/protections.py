@@ -15,6 +15,7 @@ from webapp.repositories.models import Protection
 from webapp.repositories.queries.code import find_kind
 from webapp.repositories.queries.statuses import is_ever_reported
 from webapp.repositories.rules.checks import CHECKS, QUERIES, find_check, is_query
+from webapp.repositories.rules.patterns import can_match
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -92,12 +93,18 @@ def _path_rule(rule: Mapping[str, Any]) -> dict[str, Any]:
     pattern, group = rule.get("pattern"), rule.get("group")
     approvals = rule.get("approvals", 1)
     if not isinstance(pattern, str) or not pattern or not isinstance(group, str) or not group:
-        message = "A path rule has a pattern and a group."
-        raise InvalidInput(message, code="paths", errors={"paths": [message]})
+        raise _wrong_rule("A path rule has a pattern and a group.")
+    if unknown := sorted(set(rule) - {"pattern", "group", "approvals"}):
+        raise _wrong_rule(f"A path rule has no {', '.join(unknown)}, only pattern, group and approvals.")
+    if not can_match(pattern):
+        raise _wrong_rule(f"No path can match {pattern}. Write it from the root, without empty parts, '.' or '..'.")
     if isinstance(approvals, bool) or not isinstance(approvals, int) or not 1 <= approvals <= MAX_APPROVALS:
-        message = f"A path rule asks for 1 to {MAX_APPROVALS} approvals."
-        raise InvalidInput(message, code="paths", errors={"paths": [message]})
+        raise _wrong_rule(f"A path rule asks for 1 to {MAX_APPROVALS} approvals.")
     return {"pattern": pattern, "group": group, "approvals": approvals}
+
+
+def _wrong_rule(message: str) -> InvalidInput:
+    return InvalidInput(message, code="paths", errors={"paths": [message]})
 
 
 def _read_checks(repository: Repository, names: Sequence[str], *, branch: str) -> list[str]:
