@@ -7,6 +7,7 @@ Modules:
     history: what changed a path, and when.
     compare: which files of two commits differ, and how.
     merges: merges of two commits, conflicts, rebases, reverts.
+    landing: the files that a merge changes, and which of these changes a review has shown.
     program: the git program, with limits.
     values: plain values that it hands out.
     diff: code differences: files, hunks and lines.

@@ -72,6 +72,7 @@ class ReviewForm(forms.Form):
     verdict = forms.ChoiceField(choices=states.VERDICT_CHOICES)
     body = forms.CharField(required=False, widget=forms.Textarea)
     expected_head = forms.CharField(required=False)
+    expected_target = forms.CharField(required=False)
 
 
 class VerdictForm(forms.Form):

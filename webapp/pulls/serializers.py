@@ -123,6 +123,12 @@ class NewReviewSerializer(NullIsAbsent):
         trim_whitespace=False,
         help_text="the head that was reviewed: 409 if it has moved",
     )
+    expected_target = Text(
+        required=False,
+        allow_blank=True,
+        trim_whitespace=False,
+        help_text="`base` as it was reviewed: an approval is a 409 if the merge would now change more than it showed",
+    )
 
 
 class NewDatasetVerdictSerializer(NullIsAbsent):

@@ -181,6 +181,37 @@ def test_approvals_do_not_cover_what_is_taken_back_after_the_target_moved(reposi
     assert read_pay(repository) == "rate = 2\n"
 
 
+def test_an_approval_of_an_earlier_view_is_refused_if_more_would_land(repository: Repository) -> None:
+    git = repository.git
+    start = git.get_head("master")
+    fix = commit(git, {PAY: "rate = 2\n"}, parents=(start,))
+    pull = open_it(repository, "back", commit(git, {PAY: GOOD, "notes/b.txt": "b\n"}, parents=(fix,)))
+    page = read_page(a_client(principal_of("paul")), f"/r/shop/pulls/{pull.number}/code")
+    assert f'name="expected_target" value="{start}"' in page
+    git.move_branch("master", expected=start, sha=fix)
+
+    web = a_client(principal_of("paul"))
+    seen = {"verdict": "approve", "expected_head": pull.head_sha, "expected_target": start}
+    answer = web.post(f"/r/shop/pulls/{pull.number}/review", seen, follow=True)
+    assert f"merging into master now changes {PAY} in a way that was not shown" in answer.content.decode()
+    rest = a_rest_client(principal_of("paul"))
+    address = f"/api/v1/repositories/shop/pulls/{pull.number}/reviews"
+    answer = rest.post(address, seen, content_type="application/json")
+    assert (answer.status_code, answer.json()["code"]) == (409, "target_moved")
+    assert not pull.reviews.exists()
+    answer = rest.post(address, {**seen, "expected_target": fix}, content_type="application/json")
+    assert answer.status_code == 201
+
+
+def test_what_came_since_a_review_leaves_nothing_out(repository: Repository, second: PullRequest) -> None:
+    """The branch has the hidden content since before the review, so a comparison with the reviewed head lacks it."""
+    services.update_branch(pull=second, by=principal_of("mallory"))
+    for query in ("", "?since=review"):
+        text = read_page(a_client(principal_of("olek")), f"/r/shop/pulls/{second.number}/code{query}")
+        assert PAY in text
+        assert "2 files changed" in " ".join(text.split())
+
+
 def test_a_change_of_a_file_that_the_target_moved_to_another_owner_waits_for_an_update(repository: Repository) -> None:
     git = repository.git
     text = "".join(f"{number}\n" for number in range(20))

@@ -21,7 +21,7 @@ from webapp.pulls.pages.head import PullHead, frame, load, read_head
 from webapp.pulls.pages.publications import word_publication
 from webapp.pulls.pages.references import link_references, texts_of
 from webapp.pulls.queries import pulls as queries
-from webapp.pulls.queries.looked import find_moved_review, list_changes_since
+from webapp.pulls.queries.looked import find_moved_review, has_other_changes, list_changes_since
 from webapp.pulls.queries.remarks import FileTalk, Viewing, content_of_file, list_file_talk, read_viewed
 from webapp.repositories import queries as repositories
 from webapp.repositories.pages.frame import ref_url
@@ -223,6 +223,8 @@ def read_code(principal: Principal, repository: str, number: int, *, parameters:
     ignore = parameters.get("whitespace") == "ignore"
     everything = queries.list_changes(pull, ignore_whitespace=ignore)
     review = find_moved_review(principal, pull)
+    if review and has_other_changes(review):
+        review = None  # what came since would leave something out
     newer = list_changes_since(review, ignore_whitespace=ignore) if review else None
     is_since = newer is not None and parameters.get("since") != "all"
     changes = newer if newer is not None and is_since else everything

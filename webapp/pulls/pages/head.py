@@ -87,6 +87,8 @@ class PullHead:
     target: str
     target_url: str
     head_sha: str
+    base_sha: str
+    """The commit of the target that the page compares with."""
     url: str
     commits: int
     datasets: int
@@ -236,6 +238,7 @@ def read_head(principal: Principal, loaded: Loaded) -> PullHead:
         target=pull.target,
         target_url=ref_url(pull.repository, "tree", pull.target) if loaded.facts.target_exists else "",
         head_sha=pull.head_sha,
+        base_sha=pull.base_sha,
         url=loaded.url,
         commits=commits,
         datasets=len(queries.list_rebuilt(loaded.all_rows)),

@@ -57,8 +57,36 @@ def list_changes_since(review: Review, *, ignore_whitespace: bool = False) -> Co
     pull = review.pull
     if not pull.repository.git.has_commit(review.head_sha):
         return None
-    then = repositories.list_changes(pull.repository, pull.base_sha, review.head_sha)
-    own = {path for diff in (list_changes(pull), then) for file in diff.files for path in (file.path, file.old_path)}
+    own = {
+        path
+        for diff in (list_changes(pull), _list_reviewed(review))
+        for file in diff.files
+        for path in (file.path, file.old_path)
+    }
     return repositories.list_changes_between(
         pull.repository, review.head_sha, pull.head_sha, ignore_whitespace=ignore_whitespace, paths=own
     )
+
+
+def has_other_changes(review: Review) -> bool:
+    """Return whether a pull request shows changes that were in neither the reviewed diff nor a later commit.
+
+    The source can be equal in a file and its target not: an update of the branch then shows a change for the first
+    time which a comparison with the reviewed commit does not have.
+    """
+    newer = list_changes_since(review)
+    if newer is None:
+        return False
+    contents = {(file.old_blob, file.new_blob) for file in _list_reviewed(review).files}
+    later = {path for file in newer.files for path in (file.path, file.old_path)}
+    return any(
+        (file.old_blob, file.new_blob) not in contents and later.isdisjoint((file.path, file.old_path))
+        for file in list_changes(review.pull).files
+    )
+
+
+def _list_reviewed(review: Review) -> CodeDiff:
+    """Return which files the pull request changed when it was reviewed."""
+    pull = review.pull
+    base = review.seen.get("base") or pull.base_sha
+    return repositories.list_changes(pull.repository, base, review.head_sha)

@@ -152,6 +152,24 @@ def check_target(pull: PullRequest, target_sha: str, expected: str | None) -> No
         raise Conflict(message, code="target_moved", target_head=target_sha)
 
 
+def check_shown(pull: PullRequest, expected_target: str | None) -> None:
+    """Refuse if merging would change more than a comparison with an earlier head of the target showed.
+
+    Raises:
+        Conflict: the target has moved so that the same head changes other files.
+
+    """
+    if not expected_target or expected_target == pull.base_sha:
+        return
+    base = repositories.find_merge_base(pull.repository, expected_target, pull.head_sha)
+    landing = repositories.find_landing(
+        pull.repository, source_sha=pull.head_sha, target_sha=pull.base_sha, shown_from=base
+    )
+    if reason := approvals.explain_unshown(landing.unshown & landing.changed, pull.target):
+        message = f"{pull.target} has moved: {reason}. Look again."
+        raise Conflict(message, code="target_moved", target_head=pull.base_sha)
+
+
 def list_own_commits(pull: PullRequest, *, offset: int = 0, limit: int | None = None) -> list[CommitInfo]:
     """List the commits that the source has and the target has not, newest first; after a merge, the merged ones."""
     return repositories.list_commits(pull.repository, pull.head_sha, not_in=find_base(pull), offset=offset, limit=limit)

@@ -454,9 +454,9 @@ def _list_review_blockers(facts: MergeFacts) -> list[Blocker]:
     return blockers
 
 
-def _explain_path_rule(rule: PathRuleFact, given: int) -> str:
+def _explain_path_rule(rule: PathRuleFact, count: int) -> str:
     needed = counted(rule.approvals, "approval")
-    return f"A change of {rule.pattern} needs {needed} by the group {rule.group}; {given or 'none'} so far."
+    return f"A change of {rule.pattern} needs {needed} by the group {rule.group}; {count or 'none'} so far."
 
 
 def _explain_owners(pattern: str, fact: OwnerFact) -> str:

@@ -302,13 +302,20 @@ def _fresh_state(pull: PullRequest) -> str:
 
 
 def add_review(
-    *, pull: PullRequest, verdict: str, by: Principal, body: str = "", expected_head: str | None = None
+    *,
+    pull: PullRequest,
+    verdict: str,
+    by: Principal,
+    body: str = "",
+    expected_head: str | None = None,
+    expected_target: str | None = None,
 ) -> Review:
     """Give a verdict on exactly what the pull request shows now, with the comments of one's own pending review.
 
     Raises:
         PermissionDenied: approving one's own pull request.
-        Conflict: the pull request is not open, or its head is not the expected one.
+        Conflict: the pull request is not open, its head is not the expected one, or the merge would change more than
+            the comparison with the expected target showed.
         InvalidInput: an unknown verdict, or a comment without text.
 
     """
@@ -326,6 +333,7 @@ def add_review(
     queries.check_head(pull, expected_head)
     if verdict == states.APPROVE:
         _check_accepted(pull, by)
+        queries.check_shown(pull, expected_target)
     seen = queries.describe_seen(pull=pull)
     with transaction.atomic():
         review = Review.objects.create(

@@ -413,6 +413,7 @@ def review(request: HttpRequest, pull: PullRequest, by: Principal) -> str:
         verdict=fields["verdict"] or "",
         body=fields["body"],
         expected_head=fields["expected_head"],
+        expected_target=fields["expected_target"],
         by=by,
     )
     return "Your review is recorded. It holds for exactly this code and these transactions."

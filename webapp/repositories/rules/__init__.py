@@ -6,6 +6,7 @@ Modules:
     ancestry: which branch a branch came from.
     histories: which heads reach a commit, and in which order commits are listed.
     pipeline: which folders a repository owns, from pipeline.toml.
+    patterns: patterns that path rules and owners name files and datasets with.
     checks: the checks that a protection may require.
     states: states of publications.
     webhooks: what webhooks receive, and when it is tried again.
