@@ -32,6 +32,7 @@ from webapp.builds.runner.manifests import Place
 from webapp.builds.services import builds, interrupts, keeping, pins, queue, quotas, seals, trees, uploads
 from webapp.catalog import queries as catalog
 from webapp.catalog import services as catalog_services
+from webapp.catalog.rules.endpoints import listed_endpoints
 from webapp.catalog.rules.errors import CommitFailed
 from webapp.catalog.rules.pointers import Pointer
 from webapp.core import clock
@@ -279,6 +280,8 @@ class _Attempt:
             previous=previous,
             spark_folder=next(iter(shared), None),
             covers=used_files.list_covered(self.job.digest),
+            endpoints=listed_endpoints(),
+            prepared=self._prepare_inputs(),
         )
         return self._launch("run", manifest, place, allowance, code=root, cwd=root)
 
@@ -291,6 +294,16 @@ class _Attempt:
         if previous.why_full and note not in self.job.why:
             self.job.why = f"{self.job.why}. {note}"[:500]
             self._held().update(why=self.job.why)
+
+    def _prepare_inputs(self) -> dict[str, bytes]:
+        """Return the catalog's answers about the inputs, which are pinned: the job need not ask for them.
+
+        Spark asks for its tables itself.
+        """
+        if self.job.profile == "spark":
+            return {}
+        answers = {table: catalog_services.render_input(table=table, scope=self._scope) for table in self._scope.inputs}
+        return {table: answer for table, answer in answers.items() if answer is not None}
 
     def _start_upload(self, place: Place, token: str, allowance: Allowance) -> Handle:
         (target,) = self._targets
