@@ -68,7 +68,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from jobs.channel import NUMBER
-from jobs.entrypoints import sandbox
+from jobs.entrypoints import relays, sandbox
 from jobs.entrypoints.cgroups import Groups, find_groups
 from jobs.entrypoints.keeper import MOST_FILES, hide_memory, list_doors
 from jobs.protocol import VERSION
@@ -145,6 +145,7 @@ class ForkServer:
     """The loop: one thread, so that forking is safe."""
 
     def __init__(self, path: Path, mode: sandbox.Mode, groups: Groups | None) -> None:
+        self._relays = relays.begin()
         self._mode = mode
         self._groups = groups
         self._has_ending_groups = False
@@ -330,13 +331,20 @@ class ForkServer:
             os.dup2(log, 2)
             if channel is not None:
                 os.dup2(channel, NUMBER)
-            os.closerange(NUMBER + (channel is not None), MOST_FILES)
+            os.closerange(NUMBER + (channel is not None), self._relays.fileno())
+            os.closerange(self._relays.fileno() + 1, MOST_FILES)
             sys.stdout = os.fdopen(1, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
             sys.stderr = os.fdopen(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
         except OSError:
             os._exit(sandbox.SETUP_FAILED)
         sandbox.confine(
-            order.execute, order.confinement, order.limits, mode=self._mode, parent=server, groups=self._groups
+            order.execute,
+            order.confinement,
+            order.limits,
+            mode=self._mode,
+            parent=server,
+            groups=self._groups,
+            relays=self._relays,
         )
 
     def _finish(self, connection: _CallerConnection) -> None:
