@@ -59,10 +59,10 @@ def rehearse() -> None:
 
 def _open_table(folder: str, io: PyArrowFileIO) -> Table:
     schema = Schema(NestedField(1, "a", LongType()), NestedField(2, "b", StringType()))
-    made = new_table_metadata(
+    metadata = new_table_metadata(
         schema, UNPARTITIONED_PARTITION_SPEC, UNSORTED_SORT_ORDER, folder, {"format-version": "2"}
     )
     place = f"{folder}/0.json"
-    answer = f'{{"metadata-location": "{place}", "metadata": {made.model_dump_json()}, "config": {{}}}}'
-    metadata = TableResponse.model_validate_json(answer).metadata
-    return Table(("shop", "t"), metadata, place, io, _UncheckedCatalog("rehearsal"))
+    answer = f'{{"metadata-location": "{place}", "metadata": {metadata.model_dump_json()}, "config": {{}}}}'
+    response = TableResponse.model_validate_json(answer)
+    return Table(("shop", "t"), response.metadata, place, io, _UncheckedCatalog("rehearsal"))

@@ -32,8 +32,11 @@ class JobCatalog(RestCatalog):  # type: ignore[misc]
         if not self._endpoints:
             super()._fetch_config()
             return
-        self._supported_endpoints = {Endpoint.from_string(each) for each in self._endpoints}
-        self._namespace_separator = unquote(DEFAULT_NAMESPACE_SEPARATOR)
+        # what the client would have kept of the answer
+        vars(self).update(
+            _supported_endpoints={Endpoint.from_string(endpoint) for endpoint in self._endpoints},
+            _namespace_separator=unquote(DEFAULT_NAMESPACE_SEPARATOR),
+        )
 
     def open_prepared(self, identifier: str, answer: bytes) -> Table:
         """Open a table from the catalog's answer, which somebody has asked for before."""
