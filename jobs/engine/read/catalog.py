@@ -33,7 +33,7 @@ class JobCatalog(RestCatalog):  # type: ignore[misc]
             super()._fetch_config()
             return
         # what the client would have kept of the answer
-        vars(self).update(
+        self.__dict__.update(
             _supported_endpoints={Endpoint.from_string(endpoint) for endpoint in self._endpoints},
             _namespace_separator=unquote(DEFAULT_NAMESPACE_SEPARATOR),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -198,7 +199,9 @@ def test_render_input_equals_the_answer_to_the_job(job: Catalog, tables: Catalog
     scope = authenticate_token(job.token).job
     assert scope is not None
     tables.append("shop.orders")
-    assert render_input(table="shop.orders", scope=scope) == job.load("shop.orders").body
+    prepared = render_input(table="shop.orders", scope=scope)
+    assert prepared is not None
+    assert json.loads(prepared) == job.load("shop.orders").body
     assert render_input(table="shop.clean", scope=replace(scope, inputs={"shop.clean": {}})) is None
 
 
