@@ -50,7 +50,7 @@ fix: .venv/.dev ## repair what can be repaired, and draw the diagrams of states
 	@$(BIN)/python manage.py draw_states
 
 bench: bench-catalog bench-builds bench-diff bench-pages bench-crowds ## every benchmark, as ratios
-bench-diff: .venv/.peers
+bench-diff bench-builds: .venv/.peers
 bench-catalog bench-builds bench-diff bench-pages bench-crowds: bench-%: .venv/.dev .venv/.jar static/build/.stamp ; @$(BIN)/python -m tests.bench.$*
 
 lock: .venv/.uv ## resolve the dependencies again

@@ -236,6 +236,10 @@ class JobManifest:
     embedded_bytes: int = EMBEDDED_BYTES
     covers: tuple[str, ...] = ()
     """Keys that the digest covers: other files that the job uses are recorded with its result."""
+    endpoints: tuple[str, ...] = ()
+    """What the catalog can do, as its configuration lists it; empty if the job must ask."""
+    prepared: Mapping[str, str] = field(default_factory=dict)
+    """Input table -> file with the catalog's answer to loading it; the job asks for the others."""
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,8 @@ Modules:
     usercode: modules of a repository, imported, and their errors for the author.
     warm_up: a Spark server warmed up for its first job.
     forkserver: a warm process that forks jobs.
+    rehearsal: what libraries work out once, made before jobs are forked.
+    relays: relays of sandboxes, started by a small process.
     keeper: what stands outside a sandbox while something runs inside.
     opener: a server in a sandbox, lent to one group of callers at a time.
     sandbox: namespaces, an own user and limits for code that is not trusted.

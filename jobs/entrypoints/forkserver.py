@@ -68,7 +68,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from jobs.channel import NUMBER
-from jobs.entrypoints import sandbox
+from jobs.entrypoints import relays, sandbox
 from jobs.entrypoints.cgroups import Groups, find_groups
 from jobs.entrypoints.keeper import MOST_FILES, hide_memory, list_doors
 from jobs.protocol import VERSION
@@ -145,6 +145,7 @@ class ForkServer:
     """The loop: one thread, so that forking is safe."""
 
     def __init__(self, path: Path, mode: sandbox.Mode, groups: Groups | None) -> None:
+        self._relays = relays.begin()
         self._mode = mode
         self._groups = groups
         self._has_ending_groups = False
@@ -214,9 +215,18 @@ class ForkServer:
         else:
             self._preloaded.append(name)
         if not self._waiting:
+            self._rehearse()
             # a collection in a child would write to, and so copy, every page of the libraries
             gc.collect()
             gc.freeze()
+
+    @staticmethod
+    def _rehearse() -> None:
+        """Let the libraries work out what every job would; without that jobs are slower, and the same."""
+        try:
+            importlib.import_module("jobs.entrypoints.rehearsal").rehearse()
+        except Exception as error:  # such as a full disk, or a part that is not installed
+            sys.stderr.write(f"fork server: cannot rehearse: {error}\n")
 
     def _accept(self) -> None:
         try:
@@ -330,13 +340,20 @@ class ForkServer:
             os.dup2(log, 2)
             if channel is not None:
                 os.dup2(channel, NUMBER)
-            os.closerange(NUMBER + (channel is not None), MOST_FILES)
+            os.closerange(NUMBER + (channel is not None), self._relays.fileno())
+            os.closerange(self._relays.fileno() + 1, MOST_FILES)
             sys.stdout = os.fdopen(1, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
             sys.stderr = os.fdopen(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
         except OSError:
             os._exit(sandbox.SETUP_FAILED)
         sandbox.confine(
-            order.execute, order.confinement, order.limits, mode=self._mode, parent=server, groups=self._groups
+            order.execute,
+            order.confinement,
+            order.limits,
+            mode=self._mode,
+            parent=server,
+            groups=self._groups,
+            relays=self._relays,
         )
 
     def _finish(self, connection: _CallerConnection) -> None:

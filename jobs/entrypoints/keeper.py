@@ -255,8 +255,8 @@ def write_hosts(doors: Iterable[Door]) -> str:
     return "".join(f"{address} {name}\n" for name, address in [*names.items(), ("localhost", "::1")])
 
 
-def open_doors(channel: socket.socket, doors: Sequence[Door]) -> None:
-    """Bring the loopback up inside a new network, listen at the doors, and send the sockets to the keeper."""
+def open_doors(channel: socket.socket | None, doors: Sequence[Door]) -> None:
+    """Bring the loopback up inside a new network, listen at the doors, and send the sockets to the relay, if there are any."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         request = struct.pack("16sH14x", b"lo", 0)
         flags = struct.unpack("16sH14x", fcntl.ioctl(control, _SIOCGIFFLAGS, request))[1]
@@ -273,6 +273,8 @@ def open_doors(channel: socket.socket, doors: Sequence[Door]) -> None:
         listener.bind((door.address, door.port))
         listener.listen(MOST_CONNECTIONS)
         listeners.append(listener)
+    if channel is None:
+        return
     socket.send_fds(channel, [b"1"], [listener.fileno() for listener in listeners])
     for listener in listeners:
         listener.close()
@@ -296,16 +298,26 @@ def _add_address(address: str, place: int) -> None:
             fcntl.ioctl(control, _SIOCSIFADDR, struct.pack("16sHH4s8x", alias, family, 0, packed))
 
 
-def relay(channel: socket.socket, doors: Sequence[Door]) -> NoReturn:
-    """Connect what arrives at the sandbox's doors to where they lead out here, until the sandbox is gone."""
-    _stand_by(channel.fileno())
+def relay(channel: socket.socket, doors: Sequence[Door], *, keeper: int | None = None) -> NoReturn:
+    """Connect what arrives at the sandbox's doors to where they lead out here, until the sandbox is gone.
+
+    Args:
+        channel: where the sandbox sends its listening sockets.
+        doors: where each leads.
+        keeper: a pidfd of the keeper, with which this process ends; None if the kernel ends it.
+
+    """
+    _stand_by(*sorted([channel.fileno(), *([] if keeper is None else [keeper])]))
     with suppress(OSError):
         descriptors = socket.recv_fds(channel, 1, len(doors))[1]
         room = Semaphore(MOST_CONNECTIONS)
         for descriptor, door in zip(descriptors, doors, strict=False):
             listener = socket.socket(fileno=descriptor)
             Thread(target=_accept, args=(listener, door, room), daemon=True).start()
-        signal.pause()  # the kernel ends this process with the keeper
+        if keeper is None:
+            signal.pause()  # the kernel ends this process with the keeper
+        else:
+            select.select([keeper], [], [])
     os._exit(0)
 
 

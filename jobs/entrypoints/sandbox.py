@@ -23,7 +23,8 @@ Process tree: caller -> keeper -> confined process (number 1 of its process name
 there are ports. The keeper has the caller's
 rights, waits and repeats the exit status; the kernel kills each when the one above it dies, and with number 1 all
 processes the code started, whatever sessions they made for themselves. SIGTERM to the process group reaches the
-confined process only; SIGKILL ends all of it.
+confined process only; SIGKILL ends all of it. The fork server's relays are children of a smaller process (relays.py) and
+end by themselves when they see that the keeper is gone.
 
 As a program: `python -m jobs.entrypoints.sandbox [--readonly P]... [--writable P]... [--fresh P]... [--openable P]... [--opener SOCKET] [--renew-when FILE]
 [--uid N] [--gid N]
@@ -69,6 +70,7 @@ from jobs.entrypoints.keeper import (
 )
 from jobs.entrypoints.memory_limit import EXCEEDED, MemoryLimit
 from jobs.entrypoints.opener import RENEWED, Opener, note_renewal
+from jobs.entrypoints.relays import RelayStarter
 from jobs.entrypoints.seccomp import refuse_calls
 
 Mode = Literal["full", "user", "off"]
@@ -194,6 +196,7 @@ def confine(
     parent: int,
     seals: bool = True,
     groups: Groups | None = None,
+    relays: RelayStarter | None = None,
 ) -> NoReturn:
     """Turn this (freshly forked) process into the keeper and run `body` confined below it. Never returns.
 
@@ -207,7 +210,9 @@ def confine(
         _call("prctl", _libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0))
         doors = None if mode == "off" else confinement.doors
         helpers: list[int] = []
-        channel = None if doors is None else _start_relay(doors, helpers)
+        channel = _start_relay(doors, helpers, relays) if doors else None
+        if relays is not None:
+            relays.close()
         entrances = [] if doors is None else [open_entrance(port) for port in confinement.serves]
         group = _create_group(groups, limits)
         if mode == "user":
@@ -309,9 +314,14 @@ def _run(body: Callable[[], int]) -> int:
     return code & 0xFF
 
 
-def _start_relay(doors: list[Door], helpers: list[int]) -> socket.socket:
+def _start_relay(doors: list[Door], helpers: list[int], relays: RelayStarter | None) -> socket.socket:
     """Start what passes connections on, one more helper; return where it expects the sandbox's listening sockets."""
     near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    if relays is not None:
+        with suppress(OSError):
+            helpers.append(relays.start(far, doors))
+            far.close()
+            return near
     keeper = os.getpid()
     # before any namespace: a process that has left its own for its children cannot have threads
     child = os.fork()
@@ -404,9 +414,10 @@ def _become_confined(
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    if channel is not None:
+    doors = None if mode == "off" else confinement.doors
+    if doors is not None:
         _call("unshare", _libc.unshare(_CLONE_NEWNET))
-        open_doors(channel, confinement.doors or ())
+        open_doors(channel, doors)
     if mode != "off":
         _build_root(confinement, uid, gid, home)
     _apply_limits(limits)

@@ -7,11 +7,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import ForbiddenError, NoSuchTableError
 from pyiceberg.table import Table
 
-from jobs.engine.read.catalog import open_catalog
+from jobs.engine.read.catalog import JobCatalog, open_catalog
 from jobs.protocol import JobManifest, Progress, write_message
 from jobs.transforms.errors import TransformError
 
@@ -41,13 +40,18 @@ class Connections:
         """The keys of each changelog that the transform has read; None for net changes."""
 
     @cached_property
-    def catalog(self) -> RestCatalog:
+    def catalog(self) -> JobCatalog:
         """The catalog on the job's staging branch."""
         manifest = self.manifest
-        return open_catalog(uri=manifest.catalog_uri, token=manifest.token, branch=manifest.branch)
+        return open_catalog(
+            uri=manifest.catalog_uri, token=manifest.token, branch=manifest.branch, endpoints=manifest.endpoints
+        )
 
     def load(self, table: str, path: str) -> Table:
         """Load one table; refusals name the dataset."""
+        prepared = self.manifest.prepared.get(table)
+        if prepared is not None:
+            return self.catalog.open_prepared(table, Path(prepared).read_bytes())
         try:
             return self.catalog.load_table(table)
         except NoSuchTableError as error:

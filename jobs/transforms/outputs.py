@@ -34,6 +34,8 @@ class IcebergOutput:
         self._is_full_build = True
         self._added = 0
         self._origins: tuple[ColumnOrigin, ...] = ()
+        self._staged: Table | None = None
+        """The table as the commit of the last write answered it; nobody else writes the staging branch."""
 
     @property
     def path(self) -> str:
@@ -67,14 +69,16 @@ class IcebergOutput:
         Columns match by name. Other columns or types than before evolve the schema of this branch, and of no other.
         """
         schema, batches = read_arrow(data, self.path)
+        table = self._load()
         try:
             written = write_table(
-                self._load(), schema, batches, is_append=self._is_append(), job_id=self._connections.manifest.job_id
+                table, schema, batches, is_append=self._is_append(), job_id=self._connections.manifest.job_id
             )
         except SchemaError as error:
             raise TransformError(f"{self.path}: {error}") from None
         size = f"{written.files} {'file' if written.files == 1 else 'files'}, {_size(written.bytes)}"
         self._note(f"wrote {written.rows:,} rows to {self.path} on the staging branch in {size}", written.rows)
+        self._staged = table
 
     def write_polars(self, frame: pl.DataFrame | pl.LazyFrame) -> None:
         """Write a polars frame; a LazyFrame is collected first."""
@@ -165,11 +169,11 @@ class IcebergOutput:
 
     def load(self) -> Table:
         """Return the table as it is staged now."""
-        return self._load()
+        return self._staged or self._load()
 
     def result(self) -> OutputResult:
         """Return what the output holds now."""
-        table = self._load()
+        table = self.load()
         snapshot = table.current_snapshot()
         return OutputResult(
             rows=count_rows(table),
@@ -193,6 +197,7 @@ class IcebergOutput:
         )
 
     def _load(self) -> Table:
+        self._staged = None
         return self._connections.load(self._target.table, self._target.path)
 
     def _is_append(self) -> bool:

@@ -1,6 +1,6 @@
 """Read tables through the lens: what a branch sees, where it points, what is there."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from typing import Any
@@ -14,16 +14,19 @@ from webapp.catalog.rules.access import Access
 from webapp.catalog.rules.branch_properties import MASTER, PREFIX, TrackedIds
 from webapp.catalog.rules.errors import Forbidden, NoSuchTable, SnapshotGone
 from webapp.catalog.rules.iceberg import Metadata
-from webapp.catalog.rules.metadata import snapshot_of
+from webapp.catalog.rules.metadata import not_after, snapshot_of, with_legacy_fields
 from webapp.catalog.rules.partition_names import show_partition_names
 from webapp.catalog.rules.pointers import BranchState, Pointer
+from webapp.catalog.rules.readable import MINUTE_MS
 from webapp.catalog.rules.refs import SEPARATOR, Levels, TableRef, is_internal, table_ref
-from webapp.catalog.storage import credentials, metadata_files
+from webapp.catalog.storage import credentials, metadata_files, rendered
 from webapp.catalog.storage.local_files import local_path
 from webapp.catalog.storage.metadata_files import MetadataFile
+from webapp.core import json_bytes
 from webapp.core.errors import Unavailable
+from webapp.core.json_members import Pieces
 from webapp.core.prepared import Prepared
-from webapp.core.principals import Principal
+from webapp.core.principals import JobScope, Principal
 from webapp.runtime.object_store import is_object_location, measure_objects
 from webapp.runtime.room import measure_folder
 
@@ -213,7 +216,60 @@ def view_table(ref: TableRef, row: TableRow, *, by: Principal | None) -> TableVi
     if pinned is None:
         return view_of(file, ref, by=by)
     _check_pinned(ref, file.metadata, pinned, by=by)
-    return TableView(partial(_show_pinned, file, pinned), file, own_key(ref, by=by))
+    return _view_pinned(file, pinned)
+
+
+def render_table(
+    view: TableView,
+    file: MetadataFile,
+    *,
+    now: int,
+    members: Mapping[str, Any],
+    only_referenced: bool = False,
+    properties: Mapping[str, str] = rendered.NO_PROPERTIES,
+) -> tuple[bytes, int]:
+    """Return the specification's form of what is seen of a metadata file, and the milliseconds it is dated with.
+
+    Args:
+        view: what is seen.
+        file: of this file.
+        now: the current moment in milliseconds; a clock that was ahead may have dated the file later.
+        members: what the answer says besides.
+        only_referenced: leave out the snapshots that no branch and no tag is at.
+        properties: shown besides the table's own.
+
+    """
+    dated: int = file.metadata["last-updated-ms"]
+    if dated > now + MINUTE_MS:
+        dated = now
+        shown = rendered.select(view.metadata, only_referenced=only_referenced, properties=properties)
+        pieces: Pieces = [json_bytes.dump(with_legacy_fields(not_after(shown, now)))]
+    elif view.key == PLAIN and not only_referenced and not properties:
+        pieces = [file.raw]
+    else:
+        pieces = rendered.render(
+            file, view=view.key, show=view.show, only_referenced=only_referenced, properties=properties
+        )
+    start = b'{"metadata-location":' + json_bytes.dump(file.location) + b',"metadata":'
+    end = b"," + json_bytes.dump(members)[1:] if members else b"}"
+    return b"".join([start, *pieces, end]), dated
+
+
+def render_input(*, table: str, scope: JobScope, now: int) -> bytes | None:
+    """Return the catalog's answer to a job that loads an input.
+
+    Returns None if the job must ask: for keys, for what it writes itself, or to hear that the snapshot is gone.
+    """
+    if table in scope.outputs:
+        return None
+    file = get_file(table=table)
+    if is_object_location(file.metadata["location"]):
+        return None
+    pinned = _read_pin(scope.inputs[table])
+    if pinned.head is not None and snapshot_of(file.metadata, pinned.head) is None:
+        return None
+    view = _view_pinned(file, pinned)
+    return render_table(view, file, now=now, members={"config": {}})[0]
 
 
 def view_of(file: MetadataFile, ref: TableRef, *, by: Principal | None) -> TableView:
@@ -234,7 +290,7 @@ def own_key(ref: TableRef, *, by: Principal | None) -> str:
     """
     pinned = _pinned(ref, by)
     if pinned is not None:
-        return f"pinned {pinned}"
+        return _pinned_key(pinned)
     branch = ref.branch or MASTER
     return PLAIN if branch == MASTER else _branch_key(branch)
 
@@ -405,6 +461,14 @@ def _check_pinned(ref: TableRef, metadata: Metadata, pinned: BranchState, *, by:
     raise SnapshotGone(message)
 
 
+def _view_pinned(file: MetadataFile, pinned: BranchState) -> TableView:
+    return TableView(partial(_show_pinned, file, pinned), file, _pinned_key(pinned))
+
+
+def _pinned_key(pinned: BranchState) -> str:
+    return f"pinned {pinned}"
+
+
 def _show_pinned(file: MetadataFile, pinned: BranchState) -> Metadata:
     if pinned.ids.schema_id >= 0:
         return show_partition_names(lens.show(file.metadata, pinned))
@@ -416,7 +480,10 @@ def _pinned(ref: TableRef, by: Principal | None) -> BranchState | None:
     """Return the state a job's input is pinned to. An output is never pinned: the job sees what it has written."""
     if by is None or by.job is None or ref.table in by.job.outputs:
         return None
-    pin = by.job.inputs[ref.table]
+    return _read_pin(by.job.inputs[ref.table])
+
+
+def _read_pin(pin: Mapping[str, Any]) -> BranchState:
     ids = TrackedIds(*(_id(pin, key) for key in ("schema_id", "spec_id", "order_id")))
     return BranchState(head=pin.get("snapshot_id"), ids=ids)
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.factories.catalog import Catalog, head, set_ref, table_path
+from webapp.accounts.queries import authenticate_token
 from webapp.accounts.services import claim_folder, create_token, grant_role
 from webapp.catalog import ports
+from webapp.catalog.services import render_input
 from webapp.core.principals import JobScope
 
 if TYPE_CHECKING:
@@ -189,6 +193,16 @@ def test_a_job_sees_its_inputs_as_pinned_and_cannot_write_them(job: Catalog, tab
     assert seen["refs"]["master"]["snapshot-id"] == head(tables.load("shop.orders").metadata)
     assert job.load("shop.orders", **{"if-none-match": job.load("shop.orders").headers["etag"]}).status == 304
     assert job.append("shop.orders").error[1].endswith("which may only read it")
+
+
+def test_render_input_equals_the_answer_to_the_job(job: Catalog, tables: Catalog) -> None:
+    scope = authenticate_token(job.token).job
+    assert scope is not None
+    tables.append("shop.orders")
+    prepared = render_input(table="shop.orders", scope=scope)
+    assert prepared is not None
+    assert json.loads(prepared) == job.load("shop.orders").body
+    assert render_input(table="shop.clean", scope=replace(scope, inputs={"shop.clean": {}})) is None
 
 
 def test_a_job_writes_its_outputs_on_its_staging_branch(job: Catalog, tables: Catalog) -> None:

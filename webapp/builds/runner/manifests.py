@@ -64,6 +64,16 @@ class Place:
         """What files it left in its tables, written by its keeper where the job cannot reach."""
         return self.folder.with_name(f"{self.folder.name}.seal.json")
 
+    def keep_answers(self, answers: Mapping[str, bytes]) -> dict[str, str]:
+        """Write the catalog's answers about tables where the job reads them; return the files by table."""
+        files = {}
+        for number, (table, answer) in enumerate(answers.items()):
+            file = self.folder / f"table-{number}.json"
+            file.write_bytes(answer)
+            file.chmod(0o644)
+            files[table] = str(file)
+        return files
+
     @property
     def progress(self) -> Path:
         """How far it is, rewritten by the job."""
@@ -82,6 +92,8 @@ def build_job_manifest(
     previous: PreviousBuild,
     spark_folder: Path | None,
     covers: Iterable[str],
+    endpoints: Iterable[str],
+    prepared: Mapping[str, bytes],
 ) -> JobManifest:
     """Return the order to run a transform."""
     return JobManifest(
@@ -107,6 +119,8 @@ def build_job_manifest(
         executor=cast("Executor", settings.TRIBUTARY_EXECUTOR),
         embedded_bytes=settings.TRIBUTARY_EMBEDDED_BYTES,
         covers=tuple(covers),
+        endpoints=tuple(endpoints),
+        prepared=place.keep_answers(prepared),
     )
 
 

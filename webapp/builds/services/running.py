@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,7 @@ from webapp.builds.runner.manifests import Place
 from webapp.builds.services import builds, interrupts, keeping, pins, queue, quotas, seals, trees, uploads
 from webapp.catalog import queries as catalog
 from webapp.catalog import services as catalog_services
+from webapp.catalog.rules.endpoints import listed_endpoints
 from webapp.catalog.rules.errors import CommitFailed
 from webapp.catalog.rules.pointers import Pointer
 from webapp.core import clock
@@ -164,7 +165,7 @@ class _Attempt:
         self._check_parts()
         self._say(
             f"job {self.job.number} attempt {self.job.attempt} on {self.job.worker}, profile {self.job.profile}, "
-            f"size {self.job.size}, staging branch {self._staging_branch()}"
+            f"size {self.job.size}, staging branch {self._staging_branch}"
         )
         self._check_inputs()
         make_open_folder(place.folder)
@@ -228,6 +229,8 @@ class _Attempt:
 
     def _is_over_quota_in_store(self, allowance: Allowance) -> bool:
         """Return whether it put more into an object store than it may, which is removed then; no keeper sees that."""
+        if not any(map(is_object_location, self._locations)):
+            return False
         places = [{"table": target.table, "folder": self._scope.folder} for target in self._list_targets()]
         if sum(catalog_services.measure_job_objects(**place) for place in places) <= allowance.disk_bytes:
             return False
@@ -273,10 +276,12 @@ class _Attempt:
             root=root,
             place=place,
             inputs=self._list_inputs(previous),
-            outputs=self._list_targets(),
+            outputs=self._targets,
             previous=previous,
             spark_folder=next(iter(shared), None),
             covers=used_files.list_covered(self.job.digest),
+            endpoints=listed_endpoints(),
+            prepared=self._prepare_inputs(),
         )
         return self._launch("run", manifest, place, allowance, code=root, cwd=root)
 
@@ -290,15 +295,25 @@ class _Attempt:
             self.job.why = f"{self.job.why}. {note}"[:500]
             self._held().update(why=self.job.why)
 
+    def _prepare_inputs(self) -> dict[str, bytes]:
+        """Return the catalog's answers about the inputs, which are pinned: the job need not ask for them.
+
+        Spark asks for its tables itself.
+        """
+        if self.job.profile == "spark":
+            return {}
+        answers = {table: catalog_services.render_input(table=table, scope=self._scope) for table in self._scope.inputs}
+        return {table: answer for table, answer in answers.items() if answer is not None}
+
     def _start_upload(self, place: Place, token: str, allowance: Allowance) -> Handle:
-        (target,) = self._list_targets()
+        (target,) = self._targets
         manifest = manifests.build_upload_manifest(
             job=self.job,
             branch=self.build.branch,
             token=token,
             place=place,
             target=target,
-            staging=self._staging_branch(),
+            staging=self._staging_branch,
             files=tuple(self._list_files()),
         )
         readable = [staged.file for staged in manifest.files]
@@ -341,10 +356,7 @@ class _Attempt:
                 place=place,
                 readable=[str(path) for path in readable],
                 code=code,
-                locations=[
-                    *(_locate(table) for table in self._list_input_tables()),
-                    *(_locate(target.table) for target in self._list_targets()),
-                ],
+                locations=self._locations,
                 own=own,
                 shared=self._spark_folders(),
                 addresses=[settings.TRIBUTARY_CATALOG_URI, *([settings.SPARK_REMOTE] if with_spark else [])],
@@ -359,12 +371,12 @@ class _Attempt:
         """Make the folders in which this attempt, and nobody else, writes files of its outputs."""
         return [
             folder
-            for target in self._list_targets()
+            for target in self._targets
             for folder in catalog_services.open_job_folders(table=target.table, folder=self._scope.folder)
         ]
 
     def _close_own_folders(self) -> None:
-        for target in self._list_targets():
+        for target in self._list_targets():  # a dataset may have another name by now
             with suppress(
                 AppError
             ):  # dropped meanwhile, and its folders with it; or damaged, and the collector finds them
@@ -394,9 +406,9 @@ class _Attempt:
         )
         return secret
 
-    @property
+    @cached_property
     def _scope(self) -> JobScope:
-        """What this attempt may see and write."""
+        """What this attempt may see and write: the same from its token to its end, whatever is renamed meanwhile."""
         inputs = {
             transaction_.dataset.table: {
                 "transaction": transaction_.pk,
@@ -406,31 +418,37 @@ class _Attempt:
                 "spec_id": transaction_.spec_id,
                 "order_id": transaction_.order_id,
             }
-            for job_input, transaction_ in self._pinned()
+            for job_input, transaction_ in self._pinned
         }
         return JobScope(
             job_id=self.job.pk,
-            branch=self._staging_branch(),
+            branch=self._staging_branch,
             base_branch=self.build.branch,
             chain=tuple(self.build.chain),
             inputs=inputs,
-            outputs=tuple(target.table for target in self._list_targets()),
+            outputs=tuple(target.table for target in self._targets),
             attempt=self.job.attempt,
         )
 
+    @cached_property
     def _staging_branch(self) -> str:
         """Return where it writes: an upload into somebody's open transaction where that transaction is staged."""
+        if self.job.kind != UPLOAD:
+            return self.job.staging_branch
         output = self.job.outputs.select_related("transaction").first()
-        if self.job.kind == UPLOAD and output is not None and output.transaction is not None:
-            return output.transaction.staging_branch
-        return self.job.staging_branch
+        opened = output.transaction if output is not None else None
+        return self.job.staging_branch if opened is None else opened.staging_branch
 
+    @cached_property
     def _pinned(self) -> list[tuple[JobInput, Transaction]]:
         inputs = self.job.inputs.select_related("transaction", "transaction__dataset")
         return [(job_input, job_input.transaction) for job_input in inputs if job_input.transaction is not None]
 
-    def _list_input_tables(self) -> list[str]:
-        return [transaction_.dataset.table for _, transaction_ in self._pinned()]
+    @cached_property
+    def _locations(self) -> list[str]:
+        """Where the tables are that it reads or writes."""
+        tables = [transaction_.dataset.table for _, transaction_ in self._pinned]
+        return [_locate(table) for table in [*tables, *(target.table for target in self._targets)]]
 
     def _list_inputs(self, previous: PreviousBuild) -> list[PinnedInput]:
         return [
@@ -443,8 +461,12 @@ class _Attempt:
                 snapshot_id=transaction_.snapshot_id,
                 since_snapshot_id=previous.snapshots.get(job_input.path),
             )
-            for job_input, transaction_ in self._pinned()
+            for job_input, transaction_ in self._pinned
         ]
+
+    @cached_property
+    def _targets(self) -> list[OutputTarget]:
+        return self._list_targets()
 
     def _list_targets(self) -> list[OutputTarget]:
         outputs = self.job.outputs.select_related("dataset")
@@ -513,7 +535,7 @@ class _Attempt:
             try:
                 staged[table] = catalog_services.check_staged(
                     table=table,
-                    staging=self._staging_branch(),
+                    staging=self._staging_branch,
                     folder=self._scope.folder,
                     sealed=sealed,
                     stands_on=None if self._is_into_open_transaction else self._list_heads(table, opened),

@@ -7,17 +7,16 @@ from django.db import transaction
 
 from webapp.catalog import queries, services
 from webapp.catalog.api.delegation import NONE, Delegation, delegate, without_shown
-from webapp.catalog.api.http import JSON_TYPE, Call, CatalogResponse, answer, dump, empty
+from webapp.catalog.api.http import JSON_TYPE, Call, CatalogResponse, answer, empty
 from webapp.catalog.api.pages import paged
 from webapp.catalog.queries import TableView
 from webapp.catalog.rules.commits import CommitRequest, CreateRequest
 from webapp.catalog.rules.errors import Malformed
-from webapp.catalog.rules.metadata import field, not_after, objects, with_legacy_fields
+from webapp.catalog.rules.metadata import field, objects, with_legacy_fields
 from webapp.catalog.rules.readable import MINUTE_MS
 from webapp.catalog.rules.refs import TableRef, read_identifier
 from webapp.catalog.services.swaps import now_ms
 from webapp.catalog.storage import metadata_files, rendered
-from webapp.core.json_members import Pieces
 
 LONGEST_STAMP = 15
 """Digits of a time in milliseconds: thirty thousand years."""
@@ -150,21 +149,15 @@ def render(
     if file is None:
         metadata = with_legacy_fields(rendered.with_properties(view.metadata, delegated.properties))
         return answer({"metadata-location": None, "metadata": metadata, **delegated.as_json()})
-    dated = file.metadata["last-updated-ms"]
-    if dated > (now := now_ms()) + MINUTE_MS:
-        dated = now
-        shown = rendered.select(view.metadata, only_referenced=mode == "refs", properties=delegated.properties)
-        pieces: Pieces = [dump(with_legacy_fields(not_after(shown, now)))]
-    elif view.key == queries.PLAIN and mode == "all" and not delegated.properties:
-        pieces = [file.raw]
-    else:
-        pieces = rendered.render(
-            file, view=view.key, show=view.show, only_referenced=mode == "refs", properties=delegated.properties
-        )
-    start = b'{"metadata-location":' + dump(file.location) + b',"metadata":'
-    end = b"," + dump(delegated.as_json())[1:] if with_config else b"}"
+    body, dated = queries.render_table(
+        view,
+        file,
+        now=now_ms(),
+        members=delegated.as_json() if with_config else {},
+        only_referenced=mode == "refs",
+        properties=delegated.properties,
+    )
     tag = f'"{_name(file.location, view.key, mode, delegated)}-{dated}"'
-    body = b"".join([start, *pieces, end])
     return CatalogResponse(200, body, (JSON_TYPE, VARY, ("etag", tag)), delegated.lasts)
 
 

@@ -41,6 +41,7 @@ from webapp.catalog.services.tables import (
     drop_table_at,
     register_table,
     rename_table,
+    render_input,
 )
 from webapp.catalog.services.views import commit_view, drop_view, make_view, register_view, rename_view
 
@@ -71,6 +72,7 @@ __all__ = [
     "remove_job_objects",
     "rename_table",
     "rename_view",
+    "render_input",
     "retire_branch",
     "revive_branch",
     "update_properties",

@@ -8,7 +8,7 @@ from uuid import uuid4
 from django.db import IntegrityError, transaction
 
 from webapp.accounts.services import record_audit
-from webapp.catalog import permissions, ports, signals
+from webapp.catalog import permissions, ports, queries, signals
 from webapp.catalog.models import Namespace, Table, View
 from webapp.catalog.queries import TableRow, TableView, find_table, get_chain, load_table, locate, view_of
 from webapp.catalog.rules import commits, lens
@@ -37,7 +37,7 @@ from webapp.catalog.services.swaps import ATTEMPTS, LostRace, Move, now_ms, swap
 from webapp.catalog.services.turns import take_turn
 from webapp.catalog.storage import metadata_files
 from webapp.core.errors import Unavailable
-from webapp.core.principals import Principal
+from webapp.core.principals import JobScope, Principal
 
 
 def create_empty_table(*, table: str, by: Principal | None) -> TableView:
@@ -436,3 +436,8 @@ def cannot_rename(source: TableRef, target: TableRef, *, kind: str) -> AlreadyEx
 
 def _too_busy(ref: TableRef) -> Unavailable:
     return Unavailable(f"{ref.table} is being changed by too many writers and nothing was changed: try again")
+
+
+def render_input(*, table: str, scope: JobScope) -> bytes | None:
+    """Return what the catalog answers to a job that loads an input; None if the job must ask for it itself."""
+    return queries.render_input(table=table, scope=scope, now=now_ms())

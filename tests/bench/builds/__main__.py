@@ -1,8 +1,9 @@
 """How long builds take on this machine, on a real installation, beside what they may take on an idle one.
 
-    make bench-builds          or    python -m tests.bench.builds [--repeat 5] [--no-spark]
+    make bench-builds          or    python -m tests.bench.builds [--repeat 5] [--no-spark] [--jobs 100] [--only-jobs]
 
 Every figure is POST to the end as a client of the REST API sees it. The ratio is measured : allowed, so below 1 is good.
+Then one build of many tables beside dbt-duckdb and SQLMesh; only ratios within one run mean anything.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.bench.builds.hundred import Dbt, Ours, SqlMesh, compete, show
+from tests.bench.builds.processor import adopt_orphans
 from tests.factories.builds import HEAD, Stack, make_transform, running_stack
+from tests.factories.supervised import supervised_stack
 
 SPARK = """from transforms.api import transform
 from transforms.tables import TableInput, TableOutput
@@ -80,12 +84,28 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--no-spark", action="store_true")
+    parser.add_argument("--jobs", type=int, default=100)
+    parser.add_argument("--only-jobs", action="store_true", help="measure only the build of many tables")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench-builds-") as folder:
-        home = Path(folder) / "home"
-        home.mkdir(mode=0o700)
-        with running_stack(home, spark=not options.no_spark) as stack:
-            figures = run(stack, options.repeat, spark=not options.no_spark)
+        if not options.only_jobs:
+            measure_alone(Path(folder) / "home", repeat=options.repeat, spark=not options.no_spark)
+        adopt_orphans()
+        with supervised_stack(Path(folder) / "many") as stack:
+            ours = Ours(stack, options.jobs)
+            peers = [
+                Dbt("dbt-duckdb", Path(folder), options.jobs, schema="main"),
+                SqlMesh("SQLMesh", Path(folder), options.jobs, schema="shop"),
+            ]
+            for kind, results in compete([ours, *peers], repeat=options.repeat).items():
+                show(results, kind, jobs=options.jobs)
+
+
+def measure_alone(home: Path, *, repeat: int, spark: bool) -> None:
+    """Measure and print what has an allowed time of its own."""
+    home.mkdir(mode=0o700)
+    with running_stack(home, spark=spark) as stack:
+        figures = run(stack, repeat, spark=spark)
     print(f"{'POST to the end, median':<40} {'seconds':>9} {'allowed':>9} {'ratio':>7}")
     for name, seconds, allowed in figures:
         print(f"{name:<40} {seconds:>9.2f} {allowed:>9.1f} {seconds / allowed:>7.2f}")
