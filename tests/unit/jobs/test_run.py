@@ -408,6 +408,7 @@ def test_expired_start_of_a_changelog_fails_by_name(job: LocalJob) -> None:
 
 def test_never_written_input_is_empty(job: LocalJob) -> None:
     body = "assert source.arrow().num_rows == 0; out.write_table(pa.table({'id': [1]}))"
-    result = job.run(declare(body, more="import pyarrow as pa"), inputs={"source": "/x/empty"}, outputs=OUT)
+    source = declare(body, more="import pyarrow as pa").replace("/x/source", "/x/empty")
+    result = job.run(source, inputs={"source": "/x/empty"}, outputs=OUT)
     assert result.error is None
     assert result.outputs["/x/out"].rows == 1
