@@ -166,7 +166,10 @@ def _find_declaring_module(function: Callable[..., Any]) -> tuple[str, str, int]
         scope = frame.f_globals
         name = str(scope.get("__name__"))
         module = sys.modules.get(name)
-        if frame.f_code.co_name == "<module>" and module is not None and vars(module) is scope:
+        # code made from a text has another file
+        file = getattr(module, "__file__", None)
+        is_own = module is not None and vars(module) is scope and file == frame.f_code.co_filename
+        if is_own and frame.f_code.co_name == "<module>":
             return name, frame.f_code.co_filename, frame.f_lineno
         frame = frame.f_back  # type: ignore[assignment]
     return function.__module__, function.__code__.co_filename, function.__code__.co_firstlineno

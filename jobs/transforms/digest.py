@@ -76,7 +76,10 @@ def cover(transform: Transform, code: Code) -> Covered:
     texts = tuple(writer.texts)
     checks = _write_checks(transform, trace.root)
     own = trace.find_path(transform.declared_in) or ""
-    paths = code.list_closure({own, *(path for file in writer.files if (path := trace.find_path(file)))})
+    held_files = [file for file in writer.files if file.startswith("/")]
+    paths = code.list_closure({own, *(path for file in held_files if (path := trace.find_path(file)))})
+    if trace.find_source(inspect.unwrap(transform.function).__code__) is None:
+        why_all = why_all or "its function is not written in a file of the repository"
     if any(file.startswith("<") for file in writer.files):
         why_all = why_all or "its code was made from a text while the modules were imported"
     keys = trace.list_keys(paths)
@@ -112,7 +115,7 @@ def _write_held(transform: Transform, writer: ValueWriter) -> tuple[str, str]:
     try:
         return writer.write(transform.function), ""
     except UnstableValueError as error:
-        return "", f"it holds {error}, which cannot be compared between processes"
+        return "", f"it holds {error}"
 
 
 def _write_checks(transform: Transform, root: str) -> str:
@@ -133,7 +136,7 @@ def _list_whole(names: frozenset[str], paths: set[str], own: str, code: Code) ->
 def _find_roots(transform: Transform, code: Code) -> dict[str, int]:
     """Return the statement with the transform's own function."""
     function = inspect.unwrap(transform.function)
-    path = code.trace.find_path(function.__code__.co_filename)
+    path = code.trace.find_source(function.__code__)
     module = None if path is None else code.find(path)
     if path is None or module is None:
         return {}
@@ -143,7 +146,7 @@ def _find_roots(transform: Transform, code: Code) -> dict[str, int]:
 
 def _find_function(transform: Transform, statements: dict[str, list[Statement]], trace: Trace) -> Function | None:
     function = inspect.unwrap(transform.function)
-    path = trace.find_path(function.__code__.co_filename)
+    path = trace.find_source(function.__code__)
     for statement in statements.get(path or "", ()):
         for node in ast.walk(statement.node):
             if isinstance(node, Function) and node.name == function.__name__:

@@ -85,14 +85,19 @@ class ValueWriter:
             return self._write_fields(value)
         if _is_plain_object(value):
             return self._write_object(value)
-        raise UnstableValueError(f"a value of type {_name_type(type(value))}")
+        raise UnstableValueError(
+            f"a value of type {_name_type(type(value))}, which cannot be compared between processes"
+        )
 
     def _write_text(self, value: str) -> str:
         self.texts.append(value)
         return repr(value.replace(self._root, REPOSITORY))
 
     def _write_path(self, value: PurePath) -> str:
-        return self._write_text(str(value))
+        text = str(value)
+        if value.is_absolute() and text != self._root and not text.startswith(f"{self._root}/"):
+            raise UnstableValueError(f"the path {text}, which is outside of the repository")
+        return self._write_text(text)
 
     def _write_items(self, items: Any) -> str:
         return f"[{', '.join(self.write(item) for item in items)}]"
@@ -149,7 +154,9 @@ class ValueWriter:
             or "DataType" in {base.__name__ for base in type(value).__mro__}
         ):
             return repr(value)
-        raise UnstableValueError(f"a value of type {_name_type(type(value))}")
+        raise UnstableValueError(
+            f"a value of type {_name_type(type(value))}, which cannot be compared between processes"
+        )
 
 
 _WRITERS: tuple[tuple[Any, Any], ...] = (

@@ -22,7 +22,7 @@ import struct
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from types import FrameType, ModuleType
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 TREE = "tree:"
@@ -116,6 +116,10 @@ class Trace:
                 path = self.find_path(os.path.join(place, *name.split("."))) or ""
                 self.add(f"stat:{path}")
                 self.add(f"stat:{path}.py")
+
+    def find_source(self, code: CodeType) -> str | None:
+        """Return the path of the module in which code is written, None if that is none of the repository."""
+        return self.find_path(code.co_filename) if os.path.isabs(code.co_filename) else None
 
     def find_path(self, path: object) -> str | None:
         """Return a path inside the repository as relative text, None for any other."""

@@ -128,3 +128,25 @@ def test_values_that_cannot_be_compared_make_everything_count(tmp_path: Path) ->
     (other,) = publish_files(tmp_path / "other", {**files, "pipelines/b.py": "X = 2\n"}).jobspecs
     (same,) = publish_files(tmp_path / "same", {**files, "pipelines/b.py": "X = 1  # one\n"}).jobspecs
     assert before.digest == same.digest != other.digest
+
+
+@pytest.mark.parametrize(
+    ("declared", "reason"),
+    [
+        ("make(iter([1]))", "list_iterator"),
+        ("make(pathlib.Path('/data/x.csv'))", "the path /data/x.csv, which is outside of the repository"),
+        (
+            "exec(compile('''@transform.using(out=TableOutput('/x/a'))\ndef f(out): pass''', '<text>', 'exec'))",
+            "not written",
+        ),
+        ("make(pathlib.Path(__file__).parent / 'x.csv')", ""),
+    ],
+)
+def test_why_the_whole_repository_counts(tmp_path: Path, declared: str, reason: str) -> None:
+    source = HEAD + (
+        "import pathlib\n\ndef make(held):\n    @transform.using(out=TableOutput('/x/a'))\n"
+        f"    def compute(out):\n        out.write(held)\n\n{declared}\n"
+    )
+    (spec,) = publish_files(tmp_path / "code", {"pipelines/a.py": source}).jobspecs
+    assert reason in spec.why_all
+    assert bool(reason) == bool(spec.why_all)
