@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -88,6 +89,7 @@ def cut_end(sql: str) -> str:
     return text.decode()
 
 
+@lru_cache(maxsize=1)
 def _parse(sql: str) -> dict[str, Any]:
     """Return the statement as DuckDB's parser understands it."""
     with duckdb.connect(":memory:", config={"threads": "1"}) as parser:
