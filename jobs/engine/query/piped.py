@@ -141,24 +141,38 @@ class TableReader:
         if heard.descriptor is None:
             raise UnreadableTableError("The process that reads the tables gave no rows.")
         received = 0
-        is_finished = False
         with socket.socket(fileno=heard.descriptor) as stream:
             self._streams.add(stream)
             if self._is_stopped:
                 _shut(stream)
             try:
-                with stream.makefile("rb") as file, pa.ipc.open_stream(pa.PythonFile(file)) as batches:
-                    for batch in batches:
-                        received += batch.num_rows
-                        yield batch
-                # A reader that fails closes the stream early, which looks like its end.
-                received = int(self._ask({"ask": "finish", "scan": heard.body["scan"]}).body["rows"])
-                is_finished = True
+                for batch in _read_batches(stream):
+                    received += batch.num_rows
+                    yield batch
+                # A reader that fails closes the stream early, which can look like its end.
+                received = self._finish(heard)
+            except (pa.ArrowException, OSError) as error:
+                self._finish(heard)
+                self.failure = UnreadableTableError("The rows of a table could not be sent.")
+                raise self.failure from error
             finally:
                 self._streams.discard(stream)
                 self.rows_read += received
-                if not is_finished:
-                    _shut(stream)
+                _shut(stream)
+
+    def _finish(self, scan: Heard) -> int:
+        """Return how many rows of files a scan has read.
+
+        Raises:
+            DiffError: it failed.
+
+        """
+        return int(self._ask({"ask": "finish", "scan": scan.body["scan"]}).body["rows"])
+
+
+def _read_batches(stream: socket.socket) -> Iterator[pa.RecordBatch]:
+    with stream.makefile("rb") as file, pa.ipc.open_stream(pa.PythonFile(file)) as batches:
+        yield from batches
 
 
 class _Dataset(ds.Dataset):  # type: ignore[misc]

@@ -167,8 +167,10 @@ class TableServer:
                 try:
                     self._answer(question)
                 except (DiffError, duckdb.Error, pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
-                    failure = _explain(error, self._name(question))
-                    self._channel.send({"failure": failure.code, "message": str(failure)})
+                    self._refuse(_explain(error, self._name(question)))
+
+    def _refuse(self, failure: DiffError) -> None:
+        self._channel.send({"failure": failure.code, "message": str(failure)})
 
     def _answer(self, question: dict[str, Any]) -> None:
         match question["ask"]:
@@ -182,9 +184,12 @@ class TableServer:
                 scan = self._scans.pop(int(question["scan"]))
                 if scan.thread is not None:
                     scan.thread.join()
-                if scan.failure is not None:
-                    raise scan.failure
-                self._channel.send({"rows": scan.rows})
+                if scan.failure is None:
+                    self._channel.send({"rows": scan.rows})
+                else:
+                    self._refuse(scan.failure)
+            case _:
+                raise RefusedQueryError("Unknown question.")
 
     def _list_tables(self, *, is_base: bool) -> Sequence[QueryTable]:
         return (self._request.base or ()) if is_base else self._request.tables
@@ -277,7 +282,7 @@ def count_read(connection: duckdb.DuckDBPyConnection) -> int | None:
 
 def _explain(error: Exception, name: str) -> DiffError:
     """Return a failure whose text quotes nothing that was read."""
-    if isinstance(error, RefusedQueryError):
+    if isinstance(error, RefusedQueryError):  # its text is of this module
         return error
     if isinstance(error, MemoryError | duckdb.OutOfMemoryException):
         return MemoryLimitError("The query does not fit into the memory that it may take.")
