@@ -15,7 +15,7 @@ import sys
 
 from jobs.channel import NUMBER
 from jobs.engine.errors import DiffError
-from jobs.engine.query.piped import TableReader
+from jobs.engine.query.piped import PipedTables
 from jobs.engine.query.run import run_query
 from jobs.protocol import DiffResult, ProtocolError, QueryRequest, read_message, write_message
 
@@ -38,7 +38,7 @@ def main(path: str) -> int:
 
 def _answer(request: QueryRequest) -> DiffResult:
     try:
-        return DiffResult(status="ok", summary=run_query(request, TableReader(socket.socket(fileno=NUMBER))))
+        return DiffResult(status="ok", summary=run_query(request, PipedTables(socket.socket(fileno=NUMBER))))
     except DiffError as error:
         return DiffResult(status="failed", code=error.code, message=str(error))  # type: ignore[arg-type]
     except MemoryError:

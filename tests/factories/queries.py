@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from jobs.engine.query.piped import TableReader
+from jobs.engine.query.piped import PipedTables
 from jobs.engine.query.run import run_query
 from jobs.engine.query.serving import TableServer
 from jobs.protocol import QueryRequest, QueryTable, ReadTablesRequest
@@ -18,7 +18,7 @@ from jobs.protocol import QueryRequest, QueryTable, ReadTablesRequest
 @contextmanager
 def a_reader(
     folder: Path, tables: Sequence[QueryTable], base: Sequence[QueryTable] | None = None, **more: Any
-) -> Iterator[TableReader]:
+) -> Iterator[PipedTables]:
     """A reader of these tables, in a thread."""
     near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     spill = folder / "tables"
@@ -27,7 +27,7 @@ def a_reader(
     server = Thread(target=TableServer(request, far).serve, daemon=True)
     server.start()
     try:
-        yield TableReader(near)
+        yield PipedTables(near)
     finally:
         near.close()
         server.join(10)

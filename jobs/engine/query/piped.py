@@ -75,7 +75,7 @@ class PipedTable:
 
 
 @dataclass
-class TableReader:
+class PipedTables:
     """The reader's end of a channel, asked by the threads of DuckDB."""
 
     connection: socket.socket
@@ -178,7 +178,7 @@ def _read_batches(stream: socket.socket) -> Iterator[pa.RecordBatch]:
 class _Dataset(ds.Dataset):  # type: ignore[misc]
     """A table for DuckDB, which asks it for a scan of some columns and rows."""
 
-    def __init__(self, reader: TableReader, place: dict[str, Any], schema: pa.Schema) -> None:
+    def __init__(self, reader: PipedTables, place: dict[str, Any], schema: pa.Schema) -> None:
         self._reader = reader
         self._place = place
         self._columns = schema
@@ -190,13 +190,13 @@ class _Dataset(ds.Dataset):  # type: ignore[misc]
     def scanner(self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None) -> Any:
         """Scan columns; rows that the filter drops are dropped here, and by the reader if it understands the filter."""
         names = list(self._columns.names if columns is None else columns)
-        asked = [*names]
+        needed = [*names]
         if filter is not None:
-            asked += [name for name in dict.fromkeys(_NAMES.findall(str(filter))) if name not in names]
-        asked = [name for name in asked if name in self._columns.names]
-        fields = [self._columns.field(name) for name in asked]
+            needed += [name for name in dict.fromkeys(_NAMES.findall(str(filter))) if name not in names]
+        needed = [name for name in needed if name in self._columns.names]
+        fields = [self._columns.field(name) for name in needed]
         tests = [] if filter is None else read_tests(filter, self._columns)
-        batches = self._reader.scan(self._place, asked, tests)
+        batches = self._reader.scan(self._place, needed, tests)
         rows = pa.RecordBatchReader.from_batches(pa.schema(fields), batches)
         return ds.Scanner.from_batches(rows, columns=names, filter=filter)
 

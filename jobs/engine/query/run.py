@@ -22,14 +22,14 @@ from jobs.engine.write.artifact import ROWS, SUMMARY, write_json
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from jobs.engine.query.piped import TableReader
+    from jobs.engine.query.piped import PipedTables
     from jobs.protocol import QueryRequest
 
 BASE_ROWS, DIFFERENCE = "base.parquet", "difference.parquet"
 """Beside the rows of the result, where there is a base."""
 
 
-def run_query(request: QueryRequest, reader: TableReader) -> dict[str, Any]:
+def run_query(request: QueryRequest, reader: PipedTables) -> dict[str, Any]:
     """Run a query over the tables of a reader and store its result in the request's folder; return the summary.
 
     Raises:
@@ -51,7 +51,7 @@ def run_query(request: QueryRequest, reader: TableReader) -> dict[str, Any]:
 
 
 def _run(
-    request: QueryRequest, reader: TableReader, path: Path, *, until: float, is_base: bool
+    request: QueryRequest, reader: PipedTables, path: Path, *, until: float, is_base: bool
 ) -> tuple[StoredResult, int | None]:
     """Run the query over the tables of one branch and store its result; return it, and how many rows of files were read."""
     reader.begin(seconds=until - time.monotonic())
@@ -73,7 +73,7 @@ def _run(
 
 
 def _run_on_base(
-    request: QueryRequest, reader: TableReader, after: StoredResult, folder: Path, *, until: float
+    request: QueryRequest, reader: PipedTables, after: StoredResult, folder: Path, *, until: float
 ) -> dict[str, Any]:
     """Run the query over the base's tables, too, and compare: the parts of the summary that say what came of it."""
     try:
@@ -98,7 +98,7 @@ def _run_on_base(
 
 
 @contextmanager
-def _connect(request: QueryRequest, reader: TableReader, *, until: float) -> Iterator[duckdb.DuckDBPyConnection]:
+def _connect(request: QueryRequest, reader: PipedTables, *, until: float) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open a database that takes no more than the request allows, and is stopped when the time is over."""
     spill = Path(request.folder) / ".spill"
     connection = connect(memory_bytes=request.memory_bytes, threads=request.threads, spill=spill)
@@ -113,7 +113,7 @@ def _connect(request: QueryRequest, reader: TableReader, *, until: float) -> Ite
 
 @contextmanager
 def _explaining(
-    request: QueryRequest, connection: duckdb.DuckDBPyConnection, reader: TableReader, *, until: float
+    request: QueryRequest, connection: duckdb.DuckDBPyConnection, reader: PipedTables, *, until: float
 ) -> Iterator[None]:
     """Say in one sentence why a query failed, and end it when its time is over."""
     left = until - time.monotonic()

@@ -122,9 +122,9 @@ class ServedTable:
             RefusedQueryError: a name is no visible column, or an operator is unknown.
 
         """
-        known = {_COUNTED, *self.seen}
+        visible = {_COUNTED, *self.seen}
         names = [*columns, *(test[0] for test in tests)]
-        if not columns or not known.issuperset(names):
+        if not columns or not visible.issuperset(names):
             raise RefusedQueryError("A scan names columns that are not there.")
         where = " AND ".join(self._write_test(*test) for test in tests)
         return f"SELECT {', '.join(columns)} FROM rows{f' WHERE {where}' if where else ''}"
