@@ -51,7 +51,8 @@ ATTACKS = (
     "SELECT * FROM parquet_metadata('{path}')",
     "SELECT * FROM read_blob('{path}')",
     "SELECT stats(name) FROM people",
-    "SELECT * FROM piped_0",
+    'SELECT * FROM "rows of table 0"',
+    'WITH "duc\u212adb_views" AS (SELECT 1) SELECT * FROM duckdb_views',
     "SELECT x1 FROM people",
     "SELECT * FROM arrow_scan(1, 2, 3)",
     "SET allowed_paths = ['{path}']",
@@ -72,7 +73,13 @@ FUNCTIONS = (
 )
 VIEWS = (
     *("duckdb_views()", "duckdb_settings()", "duckdb_columns", "information_schema.columns", "sqlite_master"),
-    *("pg_catalog.pg_views", "pragma_show('people')", "duckdb_external_file_cache()", "duckdb_logs()", "piped_0"),
+    *(
+        "pg_catalog.pg_views",
+        "pragma_show('people')",
+        "duckdb_external_file_cache()",
+        "duckdb_logs()",
+        '"rows of table 0"',
+    ),
 )
 COLUMNS = (
     *("*", "name", '"NAME"', "s", "COLUMNS(*)", "CAST(s.name AS INTEGER)", "error(name)", "to_json(s)", "hash(name)"),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MOST_SIGNS = 100_000
 MOST_TABLES = 50
-_PLAIN = re.compile(r"\w{1,200}")
+_PLAIN = re.compile(r"\w{1,200}", re.ASCII)
 _NODES = frozenset(
     {
         "SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE",
@@ -133,7 +133,7 @@ def _list_paths(tree: dict[str, Any]) -> Iterator[list[str]]:
         path = node.get("qualified_name", {}).get("path", [])
         if kind == "SHOW_REF" and path:
             raise RefusedQueryError("SHOW is not supported here: the repository's page lists its datasets.")
-        if kind == "BASE_TABLE" and not (len(path) == 1 and path[0].lower() in scope):
+        if kind == "BASE_TABLE" and not (len(path) == 1 and _fold(path[0]) in scope):
             yield path
         left.extend(reversed(list(_list_parts(node, scope))))
 
@@ -143,13 +143,18 @@ def _list_parts(node: dict[str, Any], scope: frozenset[str]) -> Iterator[tuple[A
     for entry in node.get("cte_map", {}).get("map", ()):
         name = str(entry["key"])
         if not _PLAIN.fullmatch(name):
-            raise RefusedQueryError("The name of a WITH consists of letters, digits and _.")
+            raise RefusedQueryError("The name of a WITH consists of letters from A to Z, digits and _.")
         yield entry["value"], scope
-        scope |= {name.lower()}
-    own = scope | {str(node["cte_name"]).lower()} if node.get("type") == "RECURSIVE_CTE_NODE" else scope
+        scope |= {_fold(name)}
+    own = scope | {_fold(str(node["cte_name"]))} if node.get("type") == "RECURSIVE_CTE_NODE" else scope
     for name, part in node.items():
         if name != "cte_map":
             yield part, own if name == "right" else scope
+
+
+def _fold(name: str) -> str:
+    """Return a name in lower case as DuckDB compares names: it has no case but that of ASCII."""
+    return name.lower() if name.isascii() else name
 
 
 def _walk(root: Any) -> Iterator[dict[str, Any]]:

@@ -22,10 +22,10 @@ def view_table(connection: duckdb.DuckDBPyConnection, table: PipedTable, *, numb
         RefusedQueryError: two names in one query differ in case alone.
 
     """
-    source = f"piped_{number}"
+    source = f"rows of table {number}"  # no dataset is called so
     connection.register(source, table.dataset)
     values = ", ".join(map(_write_column, table.columns))
-    _name(connection, f"SELECT {values} FROM {source}", table.names)
+    _name(connection, f"SELECT {values} FROM {quote(source)}", table.names)
 
 
 def _write_column(column: PipedColumn) -> str:

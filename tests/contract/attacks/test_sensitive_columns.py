@@ -239,7 +239,7 @@ def check_names_of_files(world: World, file: str) -> None:
         f"PIVOT '{file}' ON id IN (1, 2) USING max(name)",
         f"SELECT * FROM raw, LATERAL (SELECT * FROM '{file}') f",
         "WITH t AS (SELECT * FROM sqlite_master) SELECT * FROM t, raw",
-        "SELECT * FROM raw, piped_0",
+        'SELECT * FROM raw, "rows of table 0"',
     ):
         with pytest.raises(InvalidInput) as refused:
             run_sql(world, "reader", text)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from jobs.engine.errors import DiffError, MemoryLimitError, RefusedQueryError, TimeLimitError
+from jobs.engine.query.functions import FUNCTIONS, TABLE_FUNCTIONS
 from jobs.engine.query.statement import list_tables
 from jobs.protocol import QueryRequest, QueryTable
 from tests.factories import engine
@@ -138,3 +141,73 @@ def test_tables_are_found_wherever_a_text_names_them() -> None:
     WHERE EXISTS (SELECT * FROM (PIVOT "/a/E" ON x IN (1) USING sum(y)))"""
     assert list_tables(sql) == ["/a/b", "nyc.c", "d", "/a/E"]
     assert list_tables('DESCRIBE "/a/b"') == ["/a/b"]
+
+
+@pytest.mark.parametrize(
+    ("sql", "names"),
+    [
+        ("WITH t AS (SELECT * FROM t) SELECT * FROM t", ["t"]),
+        ("WITH a AS (SELECT * FROM b), b AS (SELECT 1) SELECT * FROM a", ["b"]),
+        ("WITH a AS (SELECT 1), b AS (SELECT * FROM A) SELECT * FROM a, B", []),
+        ("SELECT * FROM (WITH z AS (SELECT 1) SELECT * FROM z), z", ["z"]),
+        ("WITH z AS (SELECT 1) SELECT (SELECT max(x) FROM (WITH y AS (FROM z) FROM y)) FROM y, s.z", ["y", "s.z"]),
+        ("WITH RECURSIVE r AS (SELECT 1 UNION ALL SELECT 2 FROM r), q AS (FROM r) FROM q", []),
+        ("WITH RECURSIVE r AS (SELECT 1 FROM r UNION ALL SELECT 2 FROM r) FROM r", ["r"]),
+    ],
+)
+def test_a_with_is_no_table_in_its_scope_alone(sql: str, names: list[str]) -> None:
+    assert list_tables(sql) == names
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        'WITH "/n/t" AS (SELECT 1) SELECT * FROM "/n/t"',
+        "WITH t AS (SELECT 1) SELECT * FROM (WITH \"a.parquet\" AS (SELECT 1) SELECT 1), 'a.parquet'",
+        'WITH "duc\u212adb_views" AS (SELECT 1) SELECT * FROM duckdb_views',
+        "SHOW TABLES",
+        "SELECT * FROM (SHOW ALL TABLES)",
+        "WITH gone AS (DELETE FROM t RETURNING *) SELECT * FROM gone",
+    ],
+)
+def test_names_of_files_and_other_statements_are_refused_before_anything_runs(sql: str) -> None:
+    with pytest.raises(RefusedQueryError):
+        list_tables(sql)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        *(
+            "error('x')",
+            "current_setting('threads')",
+            "getvariable('x')",
+            "version()",
+            "nextval('s')",
+            "write_log('x')",
+        ),
+        *("json_serialize_plan('SELECT 1')", "t.error()", "main.error('x')", '"ERROR"(1)', "sleep_ms(1)", "stats(id)"),
+        *(
+            "list_transform([1], lambda x: error(x))",
+            "sum(id) OVER (ORDER BY error(id))",
+            "COLUMNS(lambda c: error(c))",
+        ),
+        *("count(*) FILTER (WHERE error(id))", "array_agg(id ORDER BY error(id))", "(SELECT max(q) FROM query('x') q)"),
+    ],
+)
+def test_functions_outside_the_list_are_refused_wherever_they_are_called(run: Run, call: str) -> None:
+    with pytest.raises(RefusedQueryError, match="is not called here"):
+        run(f"SELECT {call} FROM t")
+
+
+def test_the_list_of_functions_names_those_that_duckdb_has_and_none_that_reads_more() -> None:
+    with duckdb.connect(":memory:") as connection:
+        rows = connection.execute("SELECT lower(function_name), function_type FROM duckdb_functions()").fetchall()
+    tables = {name for name, kind in rows if kind in {"table", "table_macro"}}
+    assert FUNCTIONS - {name for name, _ in rows} == {"ifnull"}
+    assert TABLE_FUNCTIONS <= tables
+    assert FUNCTIONS & tables <= TABLE_FUNCTIONS | {"histogram"}  # which is also an aggregate
+    risky = re.compile(
+        r"read_|scan|setting|variable|glob|query|sniff|serialize|log_|pragma|duckdb|external|pg_(?!size|typeof)"
+    )
+    assert [name for name in FUNCTIONS if risky.search(name)] == []

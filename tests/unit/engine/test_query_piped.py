@@ -160,6 +160,8 @@ def test_a_damaged_file_fails_the_query_and_the_error_quotes_nothing_of_it(
 ) -> None:
     [file] = engine.data_files(table)
     path = Path(file.file_path.removeprefix("file://"))
+    with pytest.raises(RefusedQueryError, match="not a table of this query"):
+        run(f'SELECT s FROM "{path}"', pinned)
     content = path.read_bytes()
     path.write_bytes(content[:4] + b"\xff" * 1500 + content[1504:])
     with pytest.raises(UnreadableTableError) as damaged:
@@ -169,5 +171,3 @@ def test_a_damaged_file_fails_the_query_and_the_error_quotes_nothing_of_it(
     with pytest.raises(UnreadableTableError) as missing:
         run("SELECT s FROM t", pinned)
     assert path.name not in str(missing.value)
-    with pytest.raises(RefusedQueryError, match="not a table of this query"):
-        run("SELECT s FROM u", pinned)
