@@ -106,8 +106,12 @@ class PipedTables:
         return [self._describe(is_base=is_base, number=number) for number in range(count)]
 
     def stop(self) -> None:
-        """End all scans; threads that wait for rows get an error."""
+        """End all scans, also those that begin later; threads that wait for rows get an error."""
         self._is_stopped = True
+        self.end_scans()
+
+    def end_scans(self) -> None:
+        """End the scans that still run, such as those of a query that needs no more rows."""
         for stream in list(self._streams):
             _shut(stream)
 
@@ -152,6 +156,7 @@ class PipedTables:
                 # A reader that fails closes the stream early, which can look like its end.
                 received = self._finish(heard)
             except (pa.ArrowException, OSError) as error:
+                _shut(stream)  # or the reader could wait for the rest to be taken
                 self._finish(heard)
                 self.failure = UnreadableTableError("The rows of a table could not be sent.")
                 raise self.failure from error

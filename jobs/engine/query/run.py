@@ -107,6 +107,7 @@ def _connect(request: QueryRequest, reader: PipedTables, *, until: float) -> Ite
             connection.execute(f"SET max_temp_directory_size = '{request.spill_bytes // 2**20}MiB'")
             yield connection
     finally:
+        reader.end_scans()
         connection.close()
         shutil.rmtree(spill, ignore_errors=True)
 
