@@ -498,15 +498,31 @@ class QueryTable:
 
 
 @dataclass(frozen=True)
-class QueryRequest:
-    """Run one reading statement of SQL over these tables and store its result in `folder`; answers a DiffResult.
+class ReadTablesRequest:
+    """Read these tables for a process that runs a user's SQL, which asks for their rows over a channel.
 
-    Of the result `row_limit` rows are kept, and no more once they have `byte_limit` bytes. With `base`, the same tables as
-    they are elsewhere, it runs over these, too, and what differs between the two results is stored beside them.
+    `base` has the same tables on another branch. `folder` takes what memory does not hold; the other process cannot see it.
+    """
+
+    tables: tuple[QueryTable, ...]
+    folder: str
+    base: tuple[QueryTable, ...] | None = None
+    memory_bytes: int = 256 * 1024 * 1024
+    """Of one scan."""
+    spill_bytes: int = 1024**3
+    threads: int = 2
+
+
+@dataclass(frozen=True)
+class QueryRequest:
+    """Run one reading statement of SQL and store its result in `folder`; answers a DiffResult.
+
+    The tables come over a channel from a process that runs a ReadTablesRequest. At most `row_limit` rows are kept, and none
+    after `byte_limit` bytes. With `has_base` the statement also runs over the tables of the base, and the difference of both
+    results is stored.
     """
 
     sql: str
-    tables: tuple[QueryTable, ...]
     folder: str
     result_path: str
     row_limit: int = 100_000
@@ -515,7 +531,7 @@ class QueryRequest:
     spill_bytes: int = 2 * 1024**3
     threads: int = 2
     time_limit_s: float = 60.0
-    base: tuple[QueryTable, ...] | None = None
+    has_base: bool = False
 
 
 # --- previews of code that is not committed -------------------------------------------------------

@@ -8,6 +8,7 @@ Modules:
     changelog: the changelog of a range of history, stored.
     blame: who changed one row.
     query: SQL of people over pinned tables.
+    tables: the visible columns of these tables, for the process that runs the SQL.
     sample: the first rows of tables, taken for a preview.
     preview: transforms that are not committed, run over samples.
     describe: what a preview has written, described and compared.

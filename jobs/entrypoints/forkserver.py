@@ -16,7 +16,7 @@ One connection (SOCK_STREAM) is one request. Lines of JSON, each ended by a newl
 
      {"op": "run",                           # may be left out when "entrypoint" is there
       "entrypoint": "publish"|"run"|"upload"|"load"|"diff"|"changelog"|"blame"|"query"|"read"|"artifact"|"interrupt"
-                    |"sample"|"preview"|"describe",
+                    |"sample"|"preview"|"describe"|"tables",
       "manifest": "/abs/path/manifest.json", # passed to jobs.entrypoints.<entrypoint>.main(path) -> exit code
       "cwd": "/abs/path",                    # must be visible inside; default "/"
       "env": {"NAME": "value"},              # the whole environment of the job
@@ -76,7 +76,7 @@ from jobs.protocol import VERSION
 ENTRYPOINTS = frozenset(
     {
         "publish", "run", "upload", "load", "diff", "changelog", "blame", "query", "read", "artifact", "interrupt",
-        "sample", "preview", "describe",
+        "sample", "preview", "describe", "tables",
     }
 )  # fmt: skip
 MAX_REQUEST_BYTES = 1024 * 1024
@@ -98,6 +98,7 @@ PRELOADED = (
     "jobs.entrypoints.blame",
     "jobs.entrypoints.changelog",
     "jobs.entrypoints.query",
+    "jobs.entrypoints.tables",
     "jobs.entrypoints.read",
     "jobs.entrypoints.artifact",
     "jobs.entrypoints.interrupt",

@@ -2,16 +2,20 @@
 
     python -m jobs.entrypoints.query request.json
 
+This process sees no file of a table: another one reads them for it (jobs/entrypoints/tables.py).
+
 `rows.parquet` holds the first rows of the result; `summary.json`, written last, its columns, how many rows there are and how
 many were read. With a base, `base.parquet` has its result and `difference.parquet` the rows that differ.
 """
 
 from __future__ import annotations
 
-import argparse
+import socket
 import sys
 
+from jobs.channel import NUMBER
 from jobs.engine.errors import DiffError
+from jobs.engine.query.piped import PipedTables
 from jobs.engine.query.run import run_query
 from jobs.protocol import DiffResult, ProtocolError, QueryRequest, read_message, write_message
 
@@ -34,21 +38,11 @@ def main(path: str) -> int:
 
 def _answer(request: QueryRequest) -> DiffResult:
     try:
-        return DiffResult(status="ok", summary=run_query(request))
+        return DiffResult(status="ok", summary=run_query(request, PipedTables(socket.socket(fileno=NUMBER))))
     except DiffError as error:
         return DiffResult(status="failed", code=error.code, message=str(error))  # type: ignore[arg-type]
     except MemoryError:
         message = "The query does not fit into the memory that it may take."
         return DiffResult(status="failed", code="memory_limit", message=message)
     except OSError as error:
-        return DiffResult(status="failed", code="unreadable", message=f"A file of a table cannot be read: {error}")
-
-
-def _command_line() -> int:
-    parser = argparse.ArgumentParser(prog="python -m jobs.entrypoints.query", description=__doc__.splitlines()[0])
-    parser.add_argument("request", help="the file with the QueryRequest")
-    return main(parser.parse_args().request)
-
-
-if __name__ == "__main__":
-    sys.exit(_command_line())
+        return DiffResult(status="failed", code="unreadable", message=f"The result cannot be stored: {error.strerror}.")

@@ -180,10 +180,11 @@ def launch(
     cwd: str = "/",
     env: Mapping[str, str] | None = None,
     on_line: Callable[[str], None] | None = None,
+    channel: socket.socket | None = None,
 ) -> Handle:
     """Start `jobs.entrypoints.<entrypoint>` on a manifest; its output is appended to the log, line by line.
 
-    Raises Unavailable when the fork server is not there: nothing has started then.
+    The process gets `channel` as its descriptor 3 (jobs/channel.py). Raises Unavailable when the fork server is not there: nothing has started then.
     """
     request = {
         "entrypoint": entrypoint,
@@ -193,8 +194,9 @@ def launch(
         "sandbox": sandbox.as_request(),
     }
     read_end, write_end = os.pipe2(os.O_CLOEXEC)
+    descriptors = [write_end] if channel is None else [write_end, channel.fileno()]
     try:
-        channel, pid, rest = fork_server.start(request, descriptors=[write_end], env=env)
+        process, pid, rest = fork_server.start(request, descriptors=descriptors, env=env)
     except Unavailable:
         os.close(read_end)
         raise
@@ -207,7 +209,7 @@ def launch(
         daemon=True,
     )
     pump.start()
-    return Handle(pid=pid, _socket=channel, _pump=pump, _received=rest)
+    return Handle(pid=pid, _socket=process, _pump=pump, _received=rest)
 
 
 def watch(

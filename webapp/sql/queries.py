@@ -249,6 +249,11 @@ def result_folder(query: Query) -> Path:
     return Path(settings.TRIBUTARY_HOME) / "queries" / str(query.pk)
 
 
+def reader_folder(query: Query) -> Path:
+    """Return where the process works that reads a query's tables; the process that runs the SQL does not see it."""
+    return result_folder(query).with_name(f"{query.pk}.tables")
+
+
 def get_summary(query: Query, *, on_base: bool = False) -> Mapping[str, Any]:
     """Return what is known of a result, or of that of the base.
 

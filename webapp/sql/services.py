@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from contextlib import closing
+import socket
+from contextlib import ExitStack, closing
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 from django.db import transaction
 from django.db.models import Q
 
-from jobs.protocol import QueryRequest, QueryTable, write_message
+from jobs.protocol import QueryRequest, QueryTable, ReadTablesRequest, write_message
 from webapp.accounts.services import note_reading, record_audit
 from webapp.catalog import queries as catalog
 from webapp.comparisons.services.answers import ANSWER, read_json, read_result
@@ -28,7 +29,7 @@ from webapp.core.errors import (
 from webapp.datasets import queries as datasets
 from webapp.dispatch.failures import PATIENCE_S, named_failures, settled_failures
 from webapp.dispatch.leases import MAX_LOST, list_stamps, ring_forgotten
-from webapp.dispatch.processes import Ending, ProcessEnd, Sandbox, launch, watch
+from webapp.dispatch.processes import Ending, Handle, ProcessEnd, Sandbox, launch, watch
 from webapp.dispatch.sweeps import Turns
 from webapp.repositories import queries as repositories
 from webapp.repositories.services.edits import Edit, Moved, Refused, Saved, save_file
@@ -74,6 +75,8 @@ LIMITS = {
     "disk_bytes": 3 * _GIB,
     "total_memory_bytes": 2 * _GIB,
 }
+READER_LIMITS = {**LIMITS, "nproc": 512, "total_memory_bytes": 1 * _GIB}
+"""Of the process that reads the tables; each of its scans has threads of its own."""
 AUDITED_SIGNS = 2_000
 """Of a text, in the audit log."""
 
@@ -251,6 +254,8 @@ def _in_order(rows: QueryRows) -> QueryRows:
 
 def _take_over_lost_queries() -> int:
     lost = Query.objects.lost()
+    for query in lost:
+        remove_folder(queries.reader_folder(query))  # keys to files are in it
     message = "The worker died twice while it ran this query."
     failed = sum(
         _end(lost.filter(pk=query.pk), query, to=QueryState.FAILED, code="crashed", error=message)
@@ -288,31 +293,63 @@ def _give_up(query: Query, held: QueryRows, error: AppError) -> None:
 
 def _run(query: Query, held: QueryRows) -> None:
     wait_for_room()
-    folder = queries.result_folder(query)
+    folder, reader_folder = queries.result_folder(query), queries.reader_folder(query)
     remove_folder(folder)
     make_open_folder(folder)
-    tables, folders = _open_tables(query, query.tables)
-    base_tables, base_folders = _open_tables(query, _fill_base(query))
     message = QueryRequest(
         sql=query.sql,
-        tables=tuple(tables),
-        base=tuple(base_tables) if query.base else None,
         folder=str(folder),
         result_path=str(folder / ANSWER),
         time_limit_s=TIME_LIMIT_S,
+        has_base=bool(query.base),
     )
+    near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        with ExitStack() as running:
+            with far:
+                running.enter_context(closing(_launch_reader(query, reader_folder, far)))
+            with near:
+                sandbox = Sandbox(writable=[str(folder)])
+                job = running.enter_context(closing(_launch("query", message, folder, sandbox, LIMITS, near)))
+            end = watch(job, seconds=TIME_LIMIT_S + GRACE_S, look=held.is_running, beat=held.renew)
+    finally:
+        remove_folder(reader_folder)
+    with named_failures("What the query answered could not be stored"):
+        _finish(query, end, held, folder)
+
+
+def _launch_reader(query: Query, folder: Path, channel: socket.socket) -> Handle:
+    """Start the process that reads the tables. It sees their files, and the other one only the columns that it sends."""
+    tables, folders = _open_tables(query, query.tables)
+    base_tables, base_folders = _open_tables(query, _fill_base(query))
+    remove_folder(folder)
+    make_open_folder(folder)
+    base = tuple(base_tables) if query.base else None
+    message = ReadTablesRequest(tables=tuple(tables), base=base, folder=str(folder))
+    sandbox = Sandbox(readonly=sorted({*folders, *base_folders}), writable=[str(folder)], hosts=find_hosts(()))
+    return _launch("tables", message, folder, sandbox, READER_LIMITS, channel)
+
+
+def _launch(
+    entrypoint: str,
+    message: QueryRequest | ReadTablesRequest,
+    folder: Path,
+    sandbox: Sandbox,
+    limits: Mapping[str, int],
+    channel: socket.socket,
+) -> Handle:
     manifest = folder / "request.json"
     write_message(manifest, message)
     manifest.chmod(0o644)
-    sandbox = Sandbox(readonly=sorted({*folders, *base_folders}), writable=[str(folder)], hosts=find_hosts(()))
-    log = folder / "log"
-    try:
-        with closing(launch("query", manifest, sandbox=sandbox, limits=LIMITS, log_path=log, cwd=str(folder))) as job:
-            end = watch(job, seconds=TIME_LIMIT_S + GRACE_S, look=held.is_running, beat=held.renew)
-    finally:
-        manifest.unlink(missing_ok=True)  # the result is kept; keys to files are not
-    with named_failures("What the query answered could not be stored"):
-        _finish(query, end, held, folder)
+    return launch(
+        entrypoint,
+        manifest,
+        sandbox=sandbox,
+        limits=limits,
+        log_path=folder / "log",
+        cwd=str(folder),
+        channel=channel,
+    )
 
 
 def _fill_base(query: Query) -> list[dict[str, Any]]:

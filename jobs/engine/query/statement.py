@@ -1,28 +1,41 @@
-"""What a text of SQL asks for, found without running it."""
+"""What a text of SQL asks for, found without running it.
+
+The text is parsed by the DuckDB that later runs it: another parser could understand a text differently.
+"""
 
 from __future__ import annotations
 
 import json
+import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 
 from jobs.engine.errors import RefusedQueryError
+from jobs.engine.query.functions import FUNCTIONS, TABLE_FUNCTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
 MOST_SIGNS = 100_000
 MOST_TABLES = 50
-_MAKES_ROWS = ("generate_series", "range", "unnest")
-_TAKES_SQL = ("json_execute_serialized_sql", "json_serialize_plan", "json_serialize_sql", "query", "query_table")
+_PLAIN = re.compile(r"\w{1,200}", re.ASCII)
+_NODES = frozenset(
+    {
+        "SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE",
+        "BASE_TABLE", "SUBQUERY", "JOIN", "TABLE_FUNCTION", "EXPRESSION_LIST", "PIVOT", "SHOW_REF", "EMPTY",
+        "ORDER_MODIFIER", "LIMIT_MODIFIER", "LIMIT_PERCENT_MODIFIER", "DISTINCT_MODIFIER",
+        "ORDER_DEFAULT", "ASCENDING", "DESCENDING",
+    }
+)  # fmt: skip
+"""Parts of a statement that are not expressions. Others are refused, such as those that a later DuckDB adds."""
 
 
 def list_tables(sql: str) -> list[str]:
     """Return the tables that one reading statement names, parts of a name joined by dots, in the order of the text.
 
-    What is only a name inside the text, such as that of a `WITH`, is none. A table that a function names, like
-    `query_table('x')`, is not found: no such table is there when it runs.
+    A name that a `WITH` defines is no table in the places where SQL finds the `WITH`, and a table everywhere else.
 
     Raises:
         RefusedQueryError: it is not SQL, not one statement, or does not only read.
@@ -30,34 +43,40 @@ def list_tables(sql: str) -> list[str]:
     """
     if len(sql) > MOST_SIGNS:
         raise RefusedQueryError(f"A query has at most {MOST_SIGNS:,} signs; this one has {len(sql):,}.")
-    tree = _parse(sql)
-    inner = {name.lower() for name in _list_inner_names(tree)}
-    tables = list(dict.fromkeys(name for name in _list_names(tree) if name.lower() not in inner))
+    tables = list(dict.fromkeys(".".join(path) for path in _list_paths(_parse(sql))))
     if len(tables) > MOST_TABLES:
         raise RefusedQueryError(f"A query reads at most {MOST_TABLES} tables; this one names {len(tables)}.")
     return tables
 
 
-def check_functions(sql: str) -> None:
-    """Refuse a statement that could read files, or what is said of them, past the views in which columns are hidden.
+def check_names(sql: str, names: Collection[str]) -> None:
+    """Refuse a statement that names a table other than these.
 
-    Tables are read by name. Of functions that stand in the place of a table those are taken that make rows of their
-    arguments, and of others all but those that plan or run a text of SQL.
+    Raises:
+        RefusedQueryError: it names another one, or one in a schema.
+
+    """
+    for path in _list_paths(_parse(sql)):
+        if len(path) > 1 or path[0] not in names:
+            raise RefusedQueryError(f"{'.'.join(path)} is not a table of this query.")
+
+
+def check_functions(sql: str) -> None:
+    """Refuse a statement that calls a function outside the lists in `functions`.
 
     Raises:
         RefusedQueryError: it calls another one.
 
     """
     for node in _walk(_parse(sql)):
-        name = str(node.get("function_name", "")).lower()
-        is_table = node.get("type") == "TABLE_FUNCTION"
-        called = str((node.get("function") or {}).get("function_name", "")).lower() if is_table else ""
-        refused = called if is_table and called not in _MAKES_ROWS else name if name in _TAKES_SQL else ""
-        if refused:
-            message = (
-                f"{refused} is not called here: columns of a table are hidden from you, so tables are read by name."
-            )
-            raise RefusedQueryError(message)
+        if node.get("type") == "TABLE_FUNCTION":
+            name = str(node["function"].get("function_name", "")).lower()
+            if name not in TABLE_FUNCTIONS:
+                raise RefusedQueryError(f"{name} is not called here in the place of a table: tables are read by name.")
+        elif "function_name" in node:
+            name = str(node["function_name"]).lower()
+            if name not in FUNCTIONS and name not in TABLE_FUNCTIONS:
+                raise RefusedQueryError(f"{name} is not called here: it is not on the list of functions for queries.")
 
 
 def cut_end(sql: str) -> str:
@@ -70,6 +89,7 @@ def cut_end(sql: str) -> str:
     return text.decode()
 
 
+@lru_cache(maxsize=1)
 def _parse(sql: str) -> dict[str, Any]:
     """Return the statement as DuckDB's parser understands it."""
     with duckdb.connect(":memory:", config={"threads": "1"}) as parser:
@@ -93,16 +113,48 @@ def _place(sql: str, tree: dict[str, Any]) -> str:
     return f" (line {line})"
 
 
-def _list_names(node: Any) -> Iterator[str]:
-    for table in _walk(node):
-        if table.get("type") == "BASE_TABLE":
-            yield ".".join(table["qualified_name"]["path"])
+def _list_paths(tree: dict[str, Any]) -> Iterator[list[str]]:
+    """Yield the name of each table that is not a `WITH` in scope, as its parts.
+
+    Raises:
+        RefusedQueryError: the statement has parts that are not read here.
+
+    """
+    left: list[tuple[Any, frozenset[str]]] = [(tree["statements"], frozenset())]
+    while left:
+        node, scope = left.pop()
+        if isinstance(node, list):
+            left.extend((part, scope) for part in reversed(node))
+        if not isinstance(node, dict):
+            continue
+        kind = node.get("type")
+        if isinstance(kind, str) and "class" not in node and kind not in _NODES:
+            raise RefusedQueryError(f"{kind} is not supported in a query: write one SELECT.")
+        path = node.get("qualified_name", {}).get("path", [])
+        if kind == "SHOW_REF" and path:
+            raise RefusedQueryError("SHOW is not supported here: the repository's page lists its datasets.")
+        if kind == "BASE_TABLE" and not (len(path) == 1 and _fold(path[0]) in scope):
+            yield path
+        left.extend(reversed(list(_list_parts(node, scope))))
 
 
-def _list_inner_names(node: Any) -> Iterator[str]:
-    for part in _walk(node):
-        if "cte_map" in part:
-            yield from (entry["key"] for entry in part["cte_map"]["map"])
+def _list_parts(node: dict[str, Any], scope: frozenset[str]) -> Iterator[tuple[Any, frozenset[str]]]:
+    """Yield the parts of a node, each with the names of `WITH` that it can use."""
+    for entry in node.get("cte_map", {}).get("map", ()):
+        name = str(entry["key"])
+        if not _PLAIN.fullmatch(name):
+            raise RefusedQueryError("The name of a WITH consists of letters from A to Z, digits and _.")
+        yield entry["value"], scope
+        scope |= {_fold(name)}
+    own = scope | {_fold(str(node["cte_name"]))} if node.get("type") == "RECURSIVE_CTE_NODE" else scope
+    for name, part in node.items():
+        if name != "cte_map":
+            yield part, own if name == "right" else scope
+
+
+def _fold(name: str) -> str:
+    """Return a name in lower case as DuckDB compares names: it has no case but that of ASCII."""
+    return name.lower() if name.isascii() else name
 
 
 def _walk(root: Any) -> Iterator[dict[str, Any]]:

@@ -23,9 +23,12 @@ from webapp.accounts.rules.sight import EVERYTHING, RowSight
 from webapp.comparisons.models import Comparison
 from webapp.comparisons.rules.states import ComparisonState
 from webapp.comparisons.services import run_comparison
+from webapp.core.errors import InvalidInput
 from webapp.datasets.models import Dataset, Transaction
 from webapp.datasets.permissions import see_rows
 from webapp.datasets.services import abort_by_hand
+from webapp.dispatch import processes
+from webapp.dispatch.processes import Handle, Sandbox
 from webapp.notices.models import Mail
 from webapp.notices.services.mailing import send_mail
 from webapp.previews import services as previews
@@ -34,6 +37,7 @@ from webapp.pulls.models import Comment, PullRequest
 from webapp.pulls.services import add_comment, refresh_pull
 from webapp.repositories.models import Repository
 from webapp.repositories.services import FileDraft
+from webapp.sql import queries
 from webapp.sql import services as sql
 from webapp.sql.models import Query
 
@@ -220,9 +224,55 @@ def check_sql(world: World) -> None:
     ):
         refused = run_sql(world, "reader", text)
         assert "is not called here" in refused.error, refused.error
+    check_names_of_files(world, str(found))
     others = f"/api/v1/repositories/shop/queries/{world.values['query_id']}"
     assert Client().get(f"{others}/rows", headers=world.bearer("reader", "")).status_code == 404
     assert CANARY in Client().get(f"{others}/rows", headers=world.bearer("maintainer", "")).content.decode()
+
+
+def check_names_of_files(world: World, file: str) -> None:
+    """A name that a WITH defines somewhere in the text does not open the file of that name."""
+    for text in (
+        f'WITH "{file}" AS (SELECT * FROM "{file}") SELECT * FROM "{file}"',
+        f'WITH x AS (WITH y AS (SELECT * FROM "{file}") SELECT * FROM y) SELECT x.name::INTEGER FROM x',
+        f'SELECT * FROM raw, (WITH "file:{file}" AS (SELECT 1) SELECT 1), "file:{file}"',
+        f"PIVOT '{file}' ON id IN (1, 2) USING max(name)",
+        f"SELECT * FROM raw, LATERAL (SELECT * FROM '{file}') f",
+        "WITH t AS (SELECT * FROM sqlite_master) SELECT * FROM t, raw",
+        'SELECT * FROM raw, "rows of table 0"',
+    ):
+        with pytest.raises(InvalidInput) as refused:
+            run_sql(world, "reader", text)
+        assert CANARY not in refused.value.detail
+    query = run_sql(world, "reader", "WITH raw AS (SELECT id, name FROM raw) SELECT count(name), count(*) FROM raw")
+    assert query.error == ""
+    page = Client().get(f"/api/v1/repositories/shop/queries/{query.pk}/rows", headers=world.bearer("reader", ""))
+    assert page.json()["rows"] == [[0, 2]]
+    folder = queries.result_folder(query)
+    files = [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
+    assert files
+    assert not any(CANARY.encode() in content for content in files)
+    assert not queries.reader_folder(query).exists()
+
+
+def check_process(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process that runs a text sees no table and reaches no network."""
+    launched: dict[str, Sandbox] = {}
+
+    def launch(entrypoint: str, manifest: Path, *, sandbox: Sandbox, **more: Any) -> Handle:
+        launched[entrypoint] = sandbox
+        if entrypoint == "query":
+            told = manifest.read_text()
+            assert "warehouse" not in told
+        return processes.launch(entrypoint, manifest, sandbox=sandbox, **more)
+
+    monkeypatch.setattr(sql, "launch", launch)
+    monkeypatch.setattr(sql, "find_hosts", lambda _: ("127.0.0.1:9",))
+    query = run_sql(world, "reader", "SELECT id, name FROM raw")
+    assert (query.error, set(launched)) == ("", {"query", "tables"})
+    assert launched["query"] == Sandbox(writable=[str(queries.result_folder(query))])
+    assert launched["tables"].hosts == ("127.0.0.1:9",)
+    assert any("warehouse" in folder for folder in launched["tables"].readonly)
 
 
 def check_previews(world: World) -> None:
@@ -241,11 +291,13 @@ def check_previews(world: World) -> None:
 
 
 def test_sql_and_catalog_lead_to_no_hidden_value_and_the_default_branch_says_who_sees_it(
-    world: World, mailoutbox: list[EmailMultiAlternatives], settings: Any
+    world: World, mailoutbox: list[EmailMultiAlternatives], settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.EMAIL_HOST = "mail.example.org"
     check_mails(world, mailoutbox)
     check_sql(world)
+    with monkeypatch.context() as patch:
+        check_process(world, patch)
     check_previews(world)
     check_catalog(world)
     check_who_sees(world)

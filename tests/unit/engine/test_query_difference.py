@@ -6,7 +6,7 @@ import tempfile
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 import pyarrow as pa
@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from jobs.engine.query.difference import DIFFERENT, EQUAL, NOT_COMPARED, ResultDifference, Stored, compare_results
 from jobs.engine.query.result import store_result
-from jobs.engine.query.run import run_query
 from jobs.protocol import QueryRequest, QueryTable, dump, load
 from tests.factories import engine
+from tests.factories.queries import run_sql
 
 Lines = list[tuple[Any, ...]]
 VALUES = st.one_of(st.none(), st.integers(-2, 2))
@@ -110,9 +110,20 @@ def test_a_result_that_is_cut_is_not_compared_and_a_long_difference_is_cut() -> 
     assert (long.inserted, long.lines, len(lines)) == (50, 10, 10)
 
 
-@pytest.fixture
-def asked(tmp_path: Path) -> QueryRequest:
+class Asked(NamedTuple):
     """A query over a table as a branch and its base have it."""
+
+    request: QueryRequest
+    after: QueryTable
+    before: QueryTable
+
+    def run(self, sql: str = "SELECT * FROM t", **base: Any) -> dict[str, Any]:
+        """Run it on both branches; return the summary."""
+        return run_sql(replace(self.request, sql=sql), [self.after], [replace(self.before, **base)])
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> Asked:
     rows = pa.table({"id": pa.array([1, 2], pa.int64()), "name": ["a", "b"]})
     table = engine.make_table(tmp_path / "w", rows.schema)
     table.append(rows)
@@ -121,36 +132,30 @@ def asked(tmp_path: Path) -> QueryRequest:
     after = engine.side(table, engine.snapshot_of(table))
     folder = tmp_path / "out"
     folder.mkdir()
-    return QueryRequest(
-        sql="SELECT * FROM t",
-        tables=(QueryTable(("t",), after),),
-        base=(QueryTable(("t",), before),),
-        folder=str(folder),
-        result_path=str(folder / "result.json"),
-    )
+    request = QueryRequest(sql="", folder=str(folder), result_path=str(folder / "result.json"), has_base=True)
+    return Asked(load(QueryRequest, dump(request)), QueryTable(("t",), after), QueryTable(("t",), before))
 
 
-def test_a_query_runs_on_both_branches_and_says_what_differs(asked: QueryRequest) -> None:
-    summary = run_query(load(QueryRequest, dump(asked)))
+def test_a_query_runs_on_both_branches_and_says_what_differs(asked: Asked) -> None:
+    summary = asked.run()
     assert (summary["rows"], summary["base"]["rows"]) == (3, 2)
     assert summary["difference"] == {
         "state": DIFFERENT, "reason": "", "key": "id", "columns": [],
         "inserted": 1, "deleted": 0, "updated": 1, "lines": 2,
     }  # fmt: skip
-    lines = pq.read_table(Path(asked.folder) / "difference.parquet").to_pylist()
+    lines = pq.read_table(Path(asked.request.folder) / "difference.parquet").to_pylist()
     assert [tuple(line.values()) for line in lines] == [
         ("updated", 1, 2, "b", 2, "B"), ("inserted", 1, None, None, 3, "c"),
     ]  # fmt: skip
 
 
-def test_a_base_without_the_table_s_rows_has_its_columns(asked: QueryRequest) -> None:
-    empty = replace(asked.tables[0], is_empty=True)
-    summary = run_query(replace(asked, base=(empty,)))
+def test_a_base_without_the_table_s_rows_has_its_columns(asked: Asked) -> None:
+    summary = asked.run(side=asked.after.side, is_empty=True)
     assert (summary["base"]["rows"], summary["difference"]["inserted"]) == (0, 3)
 
 
-def test_what_fails_on_the_base_alone_leaves_the_branch_s_result(asked: QueryRequest) -> None:
-    failing = "SELECT id, CASE WHEN count(*) OVER () = 2 THEN error('no luck') ELSE name END FROM t"
-    summary = run_query(replace(asked, sql=failing))
+def test_what_fails_on_the_base_alone_leaves_the_branch_s_result(asked: Asked) -> None:
+    failing = "SELECT id, CASE WHEN count(*) OVER () = 2 THEN CAST(name AS INTEGER) ELSE 0 END FROM t"
+    summary = asked.run(failing)
     assert (summary["rows"], summary["base"], summary["difference"]["state"]) == (3, None, NOT_COMPARED)
-    assert "no luck" in summary["difference"]["reason"]
+    assert "Could not convert" in summary["difference"]["reason"]
