@@ -61,7 +61,7 @@ def claim_a_giant_page(rows: Path, _other: Path) -> None:
 def decode_to_gigabytes(rows: Path, _other: Path) -> None:
     table = pq.read_table(rows)
     places = pa.array([0] * len(table), pa.int32())
-    text = pa.DictionaryArray.from_arrays(places, pa.array(["x" * 50_000_000]))
+    text = pa.DictionaryArray.from_arrays(places, pa.array(["x" * 300_000_000]))
     column = table.schema.get_field_index("a1")
     pq.write_table(table.set_column(column, "a1", text), rows, compression="zstd", store_schema=False)
 
