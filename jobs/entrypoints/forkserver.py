@@ -356,7 +356,7 @@ class ForkServer:
         """Let the small server serve a caller, where it can; return whether it does."""
         if self._small is None or connection.pid is not None or request.get("entrypoint") not in LIGHT_ENTRYPOINTS:
             return False
-        descriptors = [each for each in (connection.log, connection.channel) if each is not None]
+        descriptors = [number for number in (connection.log, connection.channel) if number is not None]
         received = line + b"\n" + connection.received
         if not self._small.pass_on(received, [connection.socket.fileno(), *descriptors]):
             return False

@@ -59,7 +59,7 @@ _BROKEN = (
 
 
 @dataclass(frozen=True, eq=False)
-class _Kind:
+class _Records:
     """What the records of a file become."""
 
     schema: Schema
@@ -67,12 +67,12 @@ class _Kind:
     enums: Mapping[int, type]
 
 
-_LIST = _Kind(
+_LIST = _Records(
     MANIFEST_LIST_FILE_SCHEMAS[NEWEST],
     types={-1: ManifestFile, 508: PartitionFieldSummary},
     enums={517: ManifestContent},
 )
-_ENTRIES = _Kind(
+_ENTRIES = _Records(
     MANIFEST_ENTRY_SCHEMAS[NEWEST],
     types={-1: ManifestEntry, 2: DataFile},
     enums={0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent},
@@ -100,7 +100,7 @@ class _BoundedAvro(AvroFile[ManifestEntry]):  # type: ignore[misc]  # PyIceberg 
 
     block: Block[ManifestEntry] | None
 
-    def __init__(self, content: bytes, kind: _Kind) -> None:
+    def __init__(self, content: bytes, kind: _Records) -> None:
         super().__init__(content, kind.schema)
         self._kind = kind
 
@@ -142,7 +142,7 @@ class _BoundedAvro(AvroFile[ManifestEntry]):  # type: ignore[misc]  # PyIceberg 
 
 
 @lru_cache(maxsize=MOST_SCHEMAS)
-def _resolve(written: str, kind: _Kind) -> Reader:
+def _resolve(written: str, kind: _Records) -> Reader:
     """Return what reads records of a written Avro schema; most files of a kind have the same one."""
     schema = json.loads(written)
     _check_avro(schema)
@@ -192,7 +192,7 @@ def read_live_entries(location: str, files: FileIO) -> Iterator[ManifestEntry]:
     return (entry for entry in entries if entry.status is not ManifestEntryStatus.DELETED)
 
 
-def _read(location: str, files: FileIO, kind: _Kind) -> Iterator[Any]:
+def _read(location: str, files: FileIO, kind: _Records) -> Iterator[Any]:
     """Yield the records of a file."""
     raw = _raw(location, files)
     try:
