@@ -13,15 +13,18 @@ Modules:
     preview: transforms that are not committed, run over samples.
     describe: what a preview has written, described and compared.
     interrupt: a Spark session whose job is gone, ended.
-    read: manifests and pages of rows, read for the web.
+    read: pages of rows, read for the web.
+    manifests: manifest lists and manifests, read for the web.
     linting: what a linter says of code, for that.
     artifact: stored files of one comparison, read for the web.
-    answering: what `read` and `artifact` share: one question after the other over a channel.
+    answering: what `read`, `manifests` and `artifact` share: one question after the other over a channel.
     pipeline_file: pipeline.toml, read.
     usercode: modules of a repository, imported, and their errors for the author.
     warm_up: a Spark server warmed up for its first job.
     forkserver: a warm process that forks jobs.
+    light: a second one that is small, for jobs that need few libraries.
     rehearsal: what libraries work out once, made before jobs are forked.
+    light_rehearsal: the same for that small one.
     relays: relays of sandboxes, started by a small process.
     keeper: what stands outside a sandbox while something runs inside.
     opener: a server in a sandbox, lent to one group of callers at a time.

@@ -6,10 +6,7 @@ import socket
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
-
-import duckdb
-import pyarrow as pa
+from typing import Any, ClassVar
 
 from jobs.channel import NUMBER, Channel, Closed
 from jobs.engine.channel_io import ChannelFileIO
@@ -32,6 +29,9 @@ class Answer:
 class Answering(ABC):
     """The answers to one caller."""
 
+    out_of_memory: ClassVar[tuple[type[Exception], ...]] = (MemoryError,)
+    """What libraries raise when there is no memory left."""
+
     def __init__(self, files: ChannelFileIO) -> None:
         self.files = files
 
@@ -48,7 +48,7 @@ class Answering(ABC):
             answer = _failure("damaged", str(error))
         except UnreadableManifest as error:
             answer = _failure("beyond", str(error))
-        except (MemoryError, duckdb.OutOfMemoryException) as error:
+        except self.out_of_memory as error:
             answer = _failure("memory", type(error).__name__)
         except Closed:
             raise
@@ -61,7 +61,6 @@ def answer_all(
     make: Callable[[ChannelFileIO], Answering], *, most_question_bytes: int, patience_s: float | None = None
 ) -> int:
     """Answer until nobody asks any more, or nobody has asked for so long; return the exit code."""
-    pa.set_memory_pool(pa.system_memory_pool())  # others reserve at once what is to be left for rows
     leave_room(ROOM_BYTES)
     connection = socket.socket(fileno=NUMBER)
     connection.settimeout(patience_s)

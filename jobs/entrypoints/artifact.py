@@ -19,6 +19,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
+import pyarrow as pa
+
 from jobs.engine.channel_io import ChannelFileIO
 from jobs.engine.read.manifest_files import DamagedManifest
 from jobs.engine.read.row_exports import export_rows
@@ -35,11 +38,14 @@ PATIENCE_S = 90.0
 
 def main(_path: str) -> int:
     """Answer until nobody asks any more."""
+    pa.set_memory_pool(pa.system_memory_pool())  # others reserve at once what is to be left for rows
     return answer_all(ArtifactReader, most_question_bytes=MOST_QUESTION_BYTES, patience_s=PATIENCE_S)
 
 
 class ArtifactReader(Answering):
     """The answers about one comparison."""
+
+    out_of_memory = (MemoryError, duckdb.OutOfMemoryException)
 
     def __init__(self, files: ChannelFileIO) -> None:
         super().__init__(files)

@@ -16,7 +16,7 @@ One connection (SOCK_STREAM) is one request. Lines of JSON, each ended by a newl
 
      {"op": "run",                           # may be left out when "entrypoint" is there
       "entrypoint": "publish"|"run"|"upload"|"load"|"diff"|"changelog"|"blame"|"query"|"read"|"artifact"|"interrupt"
-                    |"sample"|"preview"|"describe"|"tables",
+                    |"sample"|"preview"|"describe"|"tables"|"manifests",
       "manifest": "/abs/path/manifest.json", # passed to jobs.entrypoints.<entrypoint>.main(path) -> exit code
       "cwd": "/abs/path",                    # must be visible inside; default "/"
       "env": {"NAME": "value"},              # the whole environment of the job
@@ -46,6 +46,9 @@ One connection (SOCK_STREAM) is one request. Lines of JSON, each ended by a newl
 ``{"op": "status"}`` (no descriptor) answers ``{"pid": n, "sandbox": "full|user|off", "memory": "cgroup v1|cgroup v2|watched",
 "ready": true|false, "jobs": n, "protocol": 1, "preloaded": [...]}`` and closes; ``ready`` is false until all libraries are
 imported, and ``memory`` says who sees to `total_memory_bytes`: the kernel, or the keeper that adds up the processes.
+
+Requests whose entrypoint needs few libraries go on to a second server, a child that has imported only those (see
+light.py): forking it costs a fifth. It speaks with the caller itself, and ends with this one.
 """
 
 from __future__ import annotations
@@ -61,14 +64,15 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
 from jobs.channel import NUMBER
-from jobs.entrypoints import relays, sandbox
+from jobs.entrypoints import light, relays, sandbox
 from jobs.entrypoints.cgroups import Groups, find_groups
 from jobs.entrypoints.keeper import MOST_FILES, hide_memory, list_doors
 from jobs.protocol import VERSION
@@ -76,9 +80,11 @@ from jobs.protocol import VERSION
 ENTRYPOINTS = frozenset(
     {
         "publish", "run", "upload", "load", "diff", "changelog", "blame", "query", "read", "artifact", "interrupt",
-        "sample", "preview", "describe", "tables",
+        "sample", "preview", "describe", "tables", "manifests",
     }
 )  # fmt: skip
+LIGHT_ENTRYPOINTS = frozenset({"manifests"})
+"""Those that the small server runs."""
 MAX_REQUEST_BYTES = 1024 * 1024
 HASH_SEED = "0"
 REST_SECONDS = 0.05
@@ -113,6 +119,9 @@ PRELOADED = (
     "pyspark.sql.window",
     "jobs.engine.spark.session",
 )
+REHEARSAL = "jobs.entrypoints.rehearsal"
+PRELOADED_LIGHT = ("jobs.entrypoints.manifests",)
+REHEARSAL_LIGHT = "jobs.entrypoints.light_rehearsal"
 
 
 class RequestError(ValueError):
@@ -145,17 +154,40 @@ class _CallerConnection:
 class ForkServer:
     """The loop: one thread, so that forking is safe."""
 
-    def __init__(self, path: Path, mode: sandbox.Mode, groups: Groups | None) -> None:
-        self._relays = relays.begin()
+    def __init__(
+        self,
+        source: socket.socket,
+        mode: sandbox.Mode,
+        groups: Groups | None,
+        *,
+        libraries: Sequence[str] = PRELOADED,
+        rehearsal: str = REHEARSAL,
+        relay_starter: relays.RelayStarter | None = None,
+        small: light.SmallServer | None = None,
+    ) -> None:
+        """Prepare to serve.
+
+        Args:
+            source: where callers come from: a socket that listens, or one from which a larger server passes them on.
+            mode: the confinement.
+            groups: where the groups of jobs are made.
+            libraries: what is imported ahead.
+            rehearsal: the module that then lets them work out what every job would.
+            relay_starter: starts the relays of jobs; None where a job forks its own.
+            small: the server for the requests that need few libraries; None where this is it.
+
+        """
+        self._source = source
         self._mode = mode
         self._groups = groups
         self._has_ending_groups = False
-        self._path = path
         self._selector = selectors.DefaultSelector()
         self._connections: set[_CallerConnection] = set()
-        self._waiting = list(PRELOADED)
+        self._waiting = list(libraries)
+        self._rehearsal = rehearsal
         self._preloaded: list[str] = []
-        self._listener = self._listen(path)
+        self._relays = relay_starter
+        self._small = small
         self._stopping = False
 
     def serve(self) -> None:
@@ -165,7 +197,9 @@ class ForkServer:
         signal.signal(signal.SIGTERM, self._stop)
         signal.signal(signal.SIGINT, self._stop)
         self._selector.register(wake_read, selectors.EVENT_READ, None)
-        self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
+        self._selector.register(
+            self._source, selectors.EVENT_READ, self._take_over if self._small is None else self._accept
+        )
         while not self._stopping:
             events = self._selector.select(self._find_pause())
             for key, _ in events:
@@ -177,9 +211,10 @@ class ForkServer:
                 self._preload_next()
         for connection in list(self._connections):
             self._close(connection)
+        if self._small is not None:
+            self._small.end()
         if self._groups is not None:
             self._groups.clear()
-        self._path.unlink(missing_ok=True)
 
     def _find_pause(self) -> float | None:
         if self._waiting:
@@ -193,18 +228,6 @@ class ForkServer:
 
     def _stop(self, _number: int, _frame: object) -> None:
         self._stopping = True
-
-    @staticmethod
-    def _listen(path: Path) -> socket.socket:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.unlink(missing_ok=True)
-        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        previous = os.umask(0o177)
-        listener.bind(str(path))
-        os.umask(previous)
-        listener.listen(128)
-        listener.setblocking(False)
-        return listener
 
     def _preload_next(self) -> None:
         name = self._waiting.pop(0)
@@ -221,27 +244,44 @@ class ForkServer:
             gc.collect()
             gc.freeze()
 
-    @staticmethod
-    def _rehearse() -> None:
+    def _rehearse(self) -> None:
         """Let the libraries work out what every job would; without that jobs are slower, and the same."""
         try:
-            importlib.import_module("jobs.entrypoints.rehearsal").rehearse()
+            importlib.import_module(self._rehearsal).rehearse()
         except Exception as error:  # such as a full disk, or a part that is not installed
             sys.stderr.write(f"fork server: cannot rehearse: {error}\n")
 
     def _accept(self) -> None:
         try:
-            accepted, _ = self._listener.accept()
+            accepted, _ = self._source.accept()
         except BlockingIOError:
             return
         except OSError:
             # No descriptor or memory is free; the caller waits in the queue until a job that ends gives some back.
             time.sleep(REST_SECONDS)
             return
-        accepted.setblocking(False)
-        connection = _CallerConnection(accepted)
+        self._add(_CallerConnection(accepted))
+
+    def _take_over(self) -> None:
+        """Serve a caller that the larger server passes on, with all that it has received."""
+        try:
+            received, descriptors = light.take_over(self._source)
+        except BlockingIOError:
+            return
+        except EOFError:
+            self._stopping = True
+            return
+        if not descriptors:  # there was none free: the caller sees that nobody holds its connection
+            return
+        caller, log, channel, *_ = *descriptors, None, None
+        connection = _CallerConnection(socket.socket(fileno=caller), received, log, channel)
+        self._add(connection)
+        self._handle_lines(connection)
+
+    def _add(self, connection: _CallerConnection) -> None:
+        connection.socket.setblocking(False)
         self._connections.add(connection)
-        self._selector.register(accepted, selectors.EVENT_READ, lambda: self._receive(connection))
+        self._selector.register(connection.socket, selectors.EVENT_READ, lambda: self._receive(connection))
 
     def _receive(self, connection: _CallerConnection) -> None:
         try:
@@ -263,6 +303,9 @@ class ForkServer:
         if not data or len(connection.received) > MAX_REQUEST_BYTES:
             self._close(connection)
             return
+        self._handle_lines(connection)
+
+    def _handle_lines(self, connection: _CallerConnection) -> None:
         while b"\n" in connection.received and connection in self._connections:
             line, connection.received = connection.received.split(b"\n", 1)
             self._handle(connection, line)
@@ -277,7 +320,7 @@ class ForkServer:
             elif request.get("op") == "status":
                 self._answer(connection, self._status())
                 self._close(connection)
-            else:
+            elif not self._is_passed_on(connection, request, line):
                 self._start(connection, request)
         except ValueError as error:  # RequestError is one
             self._answer(connection, {"error": str(error)})
@@ -308,6 +351,17 @@ class ForkServer:
             os.killpg(connection.pid, number)
         except ProcessLookupError:  # it has not made its session yet; until it is reaped the number is its own
             os.kill(connection.pid, number)
+
+    def _is_passed_on(self, connection: _CallerConnection, request: Mapping[str, Any], line: bytes) -> bool:
+        """Let the small server serve a caller, where it can; return whether it does."""
+        if self._small is None or connection.pid is not None or request.get("entrypoint") not in LIGHT_ENTRYPOINTS:
+            return False
+        descriptors = [number for number in (connection.log, connection.channel) if number is not None]
+        received = line + b"\n" + connection.received
+        if not self._small.pass_on(received, [connection.socket.fileno(), *descriptors]):
+            return False
+        self._close(connection)
+        return True
 
     def _start(self, connection: _CallerConnection, request: dict[str, Any]) -> None:
         if connection.pid is not None:
@@ -341,8 +395,11 @@ class ForkServer:
             os.dup2(log, 2)
             if channel is not None:
                 os.dup2(channel, NUMBER)
-            os.closerange(NUMBER + (channel is not None), self._relays.fileno())
-            os.closerange(self._relays.fileno() + 1, MOST_FILES)
+            first = NUMBER + (channel is not None)
+            if self._relays is not None:
+                os.closerange(first, self._relays.fileno())
+                first = self._relays.fileno() + 1
+            os.closerange(first, MOST_FILES)
             sys.stdout = os.fdopen(1, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
             sys.stderr = os.fdopen(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
         except OSError:
@@ -469,6 +526,26 @@ def _fix_hash_seed() -> None:
         os.execv(sys.executable, sys.orig_argv)  # noqa: S606 - this program itself
 
 
+def _listen(path: Path) -> socket.socket:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    previous = os.umask(0o177)
+    listener.bind(str(path))
+    os.umask(previous)
+    listener.listen(128)
+    listener.setblocking(False)
+    return listener
+
+
+def _serve_small(
+    source: socket.socket, *, mode: sandbox.Mode, groups: Groups | None, relay_starter: relays.RelayStarter
+) -> None:
+    """Serve what needs few libraries, until the larger server ends."""
+    relay_starter.close()  # it ends when nobody holds it
+    ForkServer(source, mode, groups, libraries=PRELOADED_LIGHT, rehearsal=REHEARSAL_LIGHT).serve()
+
+
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Start the server; see the head of this file."""
     parser = argparse.ArgumentParser(prog="python -m jobs.entrypoints.forkserver")
@@ -480,7 +557,11 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     mode: sandbox.Mode = sandbox.detect_mode() if options.mode == "auto" else options.mode
     # without a sandbox what is confined sees the groups, and may leave its own
     groups = None if mode == "off" else find_groups()
-    ForkServer(options.socket, mode, groups).serve()
+    starter = relays.begin()
+    small = light.begin(partial(_serve_small, mode=mode, groups=groups, relay_starter=starter))
+    listener = _listen(options.socket)
+    ForkServer(listener, mode, groups, relay_starter=starter, small=small).serve()
+    options.socket.unlink(missing_ok=True)
     # no tidying up of the libraries: some complain at length about what they leave behind
     os._exit(0)
 

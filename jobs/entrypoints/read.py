@@ -1,15 +1,12 @@
-"""Reads a table's files for the web, which itself decodes nothing that others have written: manifests and pages of rows.
+"""Reads files for the web, which itself decodes nothing that others have written: pages of rows of a table above all.
 
 It sees no file and reaches no network. The web asks over a channel (jobs/channel.py), opens each file that is asked for
 in return, and ends this process when it has what it wanted. One process reads one table for one request.
 
-Questions: ``{"ask": "rows", ...}`` with the fields of RowsRequest; ``{"ask": "list", "location"}`` for the records of a
-manifest list; ``{"ask": "entries", "location"}`` for the first live entries of a manifest, and ``{"ask": "more"}`` for the
-next; ``{"ask": "sample", ...}`` with the fields of SampleRequest for the beginning of a file that somebody sent;
+Questions: ``{"ask": "rows", ...}`` with the fields of RowsRequest; ``{"ask": "sample", ...}`` with the fields of SampleRequest for the beginning of a file that somebody sent;
 ``{"ask": "tables", "sql"}`` for the tables that a query names; ``{"ask": "lint", "path", "text"}`` for what a linter says
 of code; ``{"ask": "lines", "content"}`` for the rows of a Parquet file as JSON lines and ``{"ask": "parquet", "lines",
-"old"}`` for the file that they make, which is the old one where its rows are these; both files in base64. Answers: ``{"rows", "total", "scanned"}``; ``{"records",
-"is_last"}``, packed (jobs/engine/read/packed.py); ``{"columns", "rows", "delimiter"}``; ``{"tables"}``; ``{"problems"}``;
+"old"}`` for the file that they make, which is the old one where its rows are these; both files in base64. Answers: ``{"rows", "total", "scanned"}``; ``{"columns", "rows", "delimiter"}``; ``{"tables"}``; ``{"problems"}``;
 ``{"lines", "columns"}``; ``{"content"}``; ``{"problem"}`` in place of these, where the sender has something to mend; or
 ``{"failure", "message"}`` with a ReadFailure. In between: ``{"open": location}``, answered by ``{"size"}`` and an open
 file where there is one, and ``{"read": location, "start", "size"}``, answered by the bytes.
@@ -18,40 +15,35 @@ file where there is one, and ``{"read": location, "start", "size"}``, answered b
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Iterator
 from dataclasses import asdict
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from jobs.engine.channel_io import ChannelFileIO
+import duckdb
+import pyarrow as pa
+
 from jobs.engine.errors import RefusedQueryError
 from jobs.engine.query.statement import list_tables
 from jobs.engine.read.files import CsvFormat, FileError, sample_csv, sample_json_lines, sample_parquet
 from jobs.engine.read.first_rows import read_rows
-from jobs.engine.read.manifest_files import read_live_entries, read_manifest_list
-from jobs.engine.read.packed import pack
 from jobs.engine.read.parquet_lines import list_columns, make_lines, make_parquet
 from jobs.entrypoints.answering import Answer, Answering, answer_all
 from jobs.entrypoints.linting import lint
 from jobs.protocol import RowsRequest, SampleRequest
 
 MOST_QUESTION_BYTES = 256 * 1024 * 1024
-MOST_ENTRIES = 1_000
-"""Entries in one answer."""
 
 
 def main(_path: str) -> int:
     """Answer until nobody asks any more."""
+    pa.set_memory_pool(pa.system_memory_pool())  # others reserve at once what is to be left for rows
     return answer_all(RowsReader, most_question_bytes=MOST_QUESTION_BYTES)
 
 
 class RowsReader(Answering):
     """The answers to one caller."""
 
-    def __init__(self, files: ChannelFileIO) -> None:
-        super().__init__(files)
-        self._entries: Iterator[Any] = iter(())
+    out_of_memory = (MemoryError, duckdb.OutOfMemoryException)
 
     def work_out(self, ask: str, details: dict[str, Any]) -> Answer:
         """Look into what is asked for."""
@@ -67,15 +59,7 @@ class RowsReader(Answering):
             return _list_tables(details["sql"])
         if ask == "lint":
             return {"problems": lint(details["path"], details["text"])}
-        if ask in ("lines", "parquet"):
-            return _rewrite(ask, details)
-        if ask == "list":
-            records = read_manifest_list(details["location"], self.files)
-            return {"records": [pack(record) for record in records], "is_last": True}
-        if ask == "entries":
-            self._entries = read_live_entries(details["location"], self.files)
-        records = list(islice(self._entries, MOST_ENTRIES))
-        return {"records": [pack(record) for record in records], "is_last": len(records) < MOST_ENTRIES}
+        return _rewrite(ask, details)
 
     def _sample(self, request: SampleRequest) -> dict[str, Any]:
         """Answer with a sample; what is wrong with the file is an answer, too: it is the sender's to mend."""

@@ -205,7 +205,7 @@ def confine(
     hands at the end. The caller removes what was made in `groups`, since this process may be killed.
     """
     try:
-        _die_with(parent)
+        die_with(parent)
         # its own files in /proc are to be its own, to enter namespaces with
         _call("prctl", _libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0))
         doors = None if mode == "off" else confinement.doors
@@ -278,7 +278,7 @@ def _let_in(entrances: list[socket.socket], *, alive: int) -> None:
     """
     inside = os.getpid()
     if os.fork() == 0:
-        _die_with(inside)
+        die_with(inside)
         let_in(entrances, alive=alive)
     for entrance in entrances:
         entrance.close()
@@ -327,7 +327,7 @@ def _start_relay(doors: list[Door], helpers: list[int], relays: RelayStarter | N
     child = os.fork()
     if child == 0:
         near.close()
-        _die_with(keeper)
+        die_with(keeper)
         relay(far, doors)
     helpers.append(os.pidfd_open(child))
     far.close()
@@ -342,7 +342,7 @@ def _start_opener(confinement: Confinement, helpers: list[int], *, mode: Mode) -
     if child == 0:
         near.close()
         try:
-            _die_with(keeper)
+            die_with(keeper)
             if mode != "off":
                 _share_mounts(confinement.openable)
             open_for_nobody = mode == "off"  # without a sandbox everything is open
@@ -434,7 +434,7 @@ def _become_confined(
         refuse_calls()
 
 
-def _die_with(parent: int) -> None:
+def die_with(parent: int) -> None:
     """Be killed when the parent dies, or end now if it is gone already."""
     _call("prctl", _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0))
     if os.getppid() != parent:

@@ -8,11 +8,14 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Self
 
 from pyiceberg.avro.decoder import StreamingBinaryDecoder
 from pyiceberg.avro.file import AvroFile, AvroFileHeader, Block
+from pyiceberg.avro.reader import Reader
 from pyiceberg.avro.resolver import resolve_reader
 from pyiceberg.exceptions import ResolveError
 from pyiceberg.io import FileIO
@@ -28,11 +31,14 @@ from pyiceberg.manifest import (
     ManifestFile,
     PartitionFieldSummary,
 )
+from pyiceberg.schema import Schema
+from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
 LARGEST_FILE = 64 * 1024 * 1024
 LARGEST_BLOCK = 64 * 1024 * 1024
 MOST_ENTRIES = 250_000
 NEWEST = 3
+MOST_SCHEMAS = 8
 MAGIC = b"Obj\x01"
 # What PyIceberg's reader raises over bytes that no writer has made.
 _BROKEN = (
@@ -49,6 +55,27 @@ _BROKEN = (
     ResolveError,
     struct.error,
     zlib.error,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class _Records:
+    """What the records of a file become."""
+
+    schema: Schema
+    types: Mapping[int, type]
+    enums: Mapping[int, type]
+
+
+_LIST = _Records(
+    MANIFEST_LIST_FILE_SCHEMAS[NEWEST],
+    types={-1: ManifestFile, 508: PartitionFieldSummary},
+    enums={517: ManifestContent},
+)
+_ENTRIES = _Records(
+    MANIFEST_ENTRY_SCHEMAS[NEWEST],
+    types={-1: ManifestEntry, 2: DataFile},
+    enums={0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent},
 )
 
 
@@ -73,12 +100,14 @@ class _BoundedAvro(AvroFile[ManifestEntry]):  # type: ignore[misc]  # PyIceberg 
 
     block: Block[ManifestEntry] | None
 
+    def __init__(self, content: bytes, kind: _Records) -> None:
+        super().__init__(content, kind.schema)
+        self._kind = kind
+
     def __enter__(self) -> Self:
         self.decoder = StreamingBinaryDecoder(self.input_file)
         self.header = self._read_header()
-        _check_avro(json.loads(self.header.meta["avro.schema"]))
-        self.schema = self.header.get_schema()
-        self.reader = resolve_reader(self.schema, self.read_schema, self.read_types, self.read_enums)
+        self.reader = _resolve(self.header.meta["avro.schema"], self._kind)
         return self
 
     def _read_header(self) -> AvroFileHeader:
@@ -112,6 +141,14 @@ class _BoundedAvro(AvroFile[ManifestEntry]):  # type: ignore[misc]  # PyIceberg 
             raise ValueError(message) from error
 
 
+@lru_cache(maxsize=MOST_SCHEMAS)
+def _resolve(written: str, kind: _Records) -> Reader:
+    """Return what reads records of a written Avro schema; most files of a kind have the same one."""
+    schema = json.loads(written)
+    _check_avro(schema)
+    return resolve_reader(AvroSchemaConversion().avro_to_iceberg(schema), kind.schema, kind.types, kind.enums)
+
+
 def _check_avro(kind: Any) -> bool:
     """Return whether a value of an Avro type takes space; refuse lists of those that take none: they have no end."""
     match kind:
@@ -140,15 +177,7 @@ def read_manifest_list(location: str, files: FileIO) -> list[ManifestFile]:
         Beyond: it is more than is read here.
 
     """
-    return list(
-        _read(
-            location,
-            files,
-            schema=MANIFEST_LIST_FILE_SCHEMAS[NEWEST],
-            types={-1: ManifestFile, 508: PartitionFieldSummary},
-            enums={517: ManifestContent},
-        )
-    )
+    return list(_read(location, files, _LIST))
 
 
 def read_live_entries(location: str, files: FileIO) -> Iterator[ManifestEntry]:
@@ -159,21 +188,15 @@ def read_live_entries(location: str, files: FileIO) -> Iterator[ManifestEntry]:
         Beyond: it is more than is read here.
 
     """
-    entries = _read(
-        location,
-        files,
-        schema=MANIFEST_ENTRY_SCHEMAS[NEWEST],
-        types={-1: ManifestEntry, 2: DataFile},
-        enums={0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent},
-    )
+    entries = _read(location, files, _ENTRIES)
     return (entry for entry in entries if entry.status is not ManifestEntryStatus.DELETED)
 
 
-def _read(location: str, files: FileIO, *, schema: Any, types: Any, enums: Any) -> Iterator[Any]:
+def _read(location: str, files: FileIO, kind: _Records) -> Iterator[Any]:
     """Yield the records of a file."""
     raw = _raw(location, files)
     try:
-        with _BoundedAvro(raw, schema, types, enums) as reader:
+        with _BoundedAvro(raw, kind) as reader:
             for number, record in enumerate(reader):
                 if number >= MOST_ENTRIES:
                     break

@@ -81,7 +81,9 @@ def _read_token(token: str) -> dict[str, Any]:
 def read_sample(draft: Draft, form: FileForm) -> DraftSample:
     """Return the beginning of a file; it is read in the sandbox, nothing of it is decoded here."""
     try:
-        with TableReader(draft.path.parent.as_uri(), seconds=SECONDS, most_answer_bytes=MOST_ANSWER_BYTES) as reader:
+        with TableReader(
+            draft.path.parent.as_uri(), reads="rows", seconds=SECONDS, most_answer_bytes=MOST_ANSWER_BYTES
+        ) as reader:
             answer = reader.ask(
                 ask="sample",
                 location=draft.path.as_uri(),

@@ -25,6 +25,7 @@ from webapp.builds.services import publication, queue
 from webapp.builds.services.orders import BuildOrder
 from webapp.core import clock, names
 from webapp.core.errors import AppError, Conflict, InvalidInput, Unavailable
+from webapp.core.prepared import Prepared
 from webapp.datasets import services as dataset_services
 from webapp.datasets.models import Dataset, Transaction
 from webapp.datasets.rules import transactions as transaction_rules
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from webapp.builds.rules.loads import Load
     from webapp.core.principals import Principal
 
+_LOCKED = Prepared(lambda build: Build.objects.select_for_update().filter(pk=build).values_list("pk"), int)
+"""A build, locked where the database locks rows."""
 PLANS_OUTSIDE = 3
 """So often a plan is made before the atomic block that carries it out; if what it was read from moved each time, it is made inside."""
 
@@ -469,7 +472,7 @@ def lock_build(*, build: Build) -> None:
     Two jobs that end at once would each see the other one still running, and nobody would end the build. It is taken
     before any row of the build's jobs, so that a cancellation and a job's end never wait for each other in a circle.
     """
-    list(Build.objects.select_for_update().filter(pk=build.pk).values_list("pk"))
+    _LOCKED.all(build.pk)
 
 
 def lock_outputs(*, build: Build) -> None:

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from webapp.builds.models import Build
+from webapp.builds.models import Build, JobInput
 from webapp.catalog import queries as catalog
 from webapp.core.errors import Conflict, find_refusal
+from webapp.core.prepared import Prepared
 from webapp.datasets import queries as datasets
 from webapp.datasets import services as dataset_services
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from webapp.builds.models import Job, JobInput
+    from webapp.builds.models import Job
     from webapp.datasets.models import Transaction
 
 INPUT_GONE = "input_gone"
+_INPUTS = Prepared(lambda job: JobInput.objects.filter(job=job).select_related("transaction__dataset", "from_job"), str)
 
 
 def find_gone(*, job: Job) -> list[JobInput]:
     """Return the inputs of a job whose transaction the table no longer has."""
-    inputs = job.inputs.select_related("transaction__dataset", "from_job")
-    return [row for row in inputs if row.transaction is None or _is_expired(row.transaction)]
+    return [row for row in _INPUTS.all(job.pk) if row.transaction is None or _is_expired(row.transaction)]
 
 
 def read_newest(*, job: Job, gone: Iterable[JobInput]) -> str:

@@ -19,7 +19,7 @@ from jobs.protocol import CATALOG_BUSY, LOST_COMMIT, JobResult, OutputTarget, Pi
 from webapp.accounts import queries as accounts
 from webapp.accounts import services as account_services
 from webapp.builds import signals
-from webapp.builds.models import UPLOAD, Build, Job, JobInput, JobRows, KeptUpload, OutputColumns, UsedFile
+from webapp.builds.models import UPLOAD, Build, Job, JobInput, JobOutput, JobRows, KeptUpload, OutputColumns, UsedFile
 from webapp.builds.queries import planning, used_files
 from webapp.builds.queries.trust import find_group
 from webapp.builds.rules import profiles
@@ -38,6 +38,7 @@ from webapp.catalog.rules.pointers import Pointer
 from webapp.core import clock
 from webapp.core.databases import BUSY, keep_trying
 from webapp.core.errors import AppError, Conflict, InvalidInput, Unavailable
+from webapp.core.prepared import Prepared
 from webapp.core.principals import JobScope
 from webapp.datasets import services as dataset_services
 from webapp.datasets.models import Transaction
@@ -64,6 +65,16 @@ MAX_LOST_COMMITS = 3
 """Maximum attempts of a job whose commits lose every race for two minutes."""
 TOKEN_MARGIN = timedelta(minutes=10)
 RESULT_TRACEBACK = 20_000
+_CLAIMED = Prepared(lambda job: Job.objects.filter(pk=job).select_related("build", "build__by"), str)
+_INPUTS = Prepared(
+    lambda job: JobInput.objects.filter(job=job).select_related("transaction", "transaction__dataset"), str
+)
+_TARGETS = Prepared(lambda job: JobOutput.objects.filter(job=job).select_related("dataset"), str)
+_STAGED = Prepared(lambda job: JobOutput.objects.filter(job=job).select_related("dataset", "transaction__parent"), str)
+_WRITTEN = Prepared(
+    lambda job: JobOutput.objects.filter(job=job).select_related("transaction", "transaction__dataset"), str
+)
+"""What every attempt asks about its job: the job, its inputs, and its outputs when it starts, is checked and commits."""
 
 
 class InputsGone(Conflict):
@@ -114,7 +125,8 @@ def _claim(worker: str) -> tuple[Job, str] | None:
             claimed = Job.objects.claim(candidate, worker=worker[:200], reason="", started_at=clock.now())
             Build.objects.filter(pk=candidate.build_id, has_begun=False).update(has_begun=True)
         if claimed:
-            return Job.objects.select_related("build", "build__by").get(pk=candidate.pk), waited_for
+            (job,) = _CLAIMED.all(candidate.pk)
+            return job, waited_for
         # Another worker was faster.
     return None
 
@@ -441,7 +453,7 @@ class _Attempt:
 
     @cached_property
     def _pinned(self) -> list[tuple[JobInput, Transaction]]:
-        inputs = self.job.inputs.select_related("transaction", "transaction__dataset")
+        inputs = _INPUTS.all(self.job.pk)
         return [(job_input, job_input.transaction) for job_input in inputs if job_input.transaction is not None]
 
     @cached_property
@@ -469,7 +481,7 @@ class _Attempt:
         return self._list_targets()
 
     def _list_targets(self) -> list[OutputTarget]:
-        outputs = self.job.outputs.select_related("dataset")
+        outputs = _TARGETS.all(self.job.pk)
         return [OutputTarget(row.name, row.path, row.dataset.table) for row in outputs if row.dataset is not None]
 
     # --- watch ------------------------------------------------------------------------------------
@@ -527,7 +539,7 @@ class _Attempt:
         account_services.revoke_job_tokens(job_id=self.job.pk)
         sealed = manifests.read_seal(place=place)
         staged: dict[str, Pointer | None] = {}
-        for output in self.job.outputs.select_related("dataset", "transaction__parent"):
+        for output in _STAGED.all(self.job.pk):
             opened = output.transaction
             if output.dataset is None or opened is None:
                 continue
@@ -583,7 +595,7 @@ class _Attempt:
         return True
 
     def _commit_outputs(self, result: JobResult, staged: Mapping[str, Pointer | None]) -> None:
-        outputs = list(self.job.outputs.select_related("transaction", "transaction__dataset"))
+        outputs = _WRITTEN.all(self.job.pk)
         opened = [output.transaction for output in outputs if output.transaction is not None]
         if opened and not self._is_into_open_transaction:
             committed = dataset_services.commit_transactions(

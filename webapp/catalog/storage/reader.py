@@ -1,4 +1,4 @@
-"""Reading the files of a table in a process of its own (jobs/entrypoints/read.py): nothing of them is decoded in this one.
+"""Reading the files of a table in a process of its own (jobs/entrypoints): nothing of them is decoded in this one.
 
 That process sees no file and no network. It asks for each file by its location, and gets those inside the table's own
 folder that are regular files, opened here. What it answers is JSON of a bounded size, within a bounded time.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from jobs.channel import Channel
 from webapp.catalog.rules.locations import is_inside
@@ -30,16 +30,25 @@ _room = threading.BoundedSemaphore(MOST_AT_ONCE)
 class TableReader:
     """What reads the files of one table for one request; it starts with the first question and ends with the block."""
 
-    def __init__(self, location: str, *, seconds: float = SECONDS, most_answer_bytes: int = MOST_ANSWER_BYTES) -> None:
+    def __init__(
+        self,
+        location: str,
+        *,
+        reads: Literal["manifests", "rows"] = "manifests",
+        seconds: float = SECONDS,
+        most_answer_bytes: int = MOST_ANSWER_BYTES,
+    ) -> None:
         """Prepare to read.
 
         Args:
             location: the folder of the table, outside of which nothing is opened.
+            reads: what is asked for; a process that reads manifests alone costs a fifth.
             seconds: all questions together may take.
             most_answer_bytes: of one answer.
 
         """
         self._location = location
+        self._entrypoint = {"manifests": "manifests", "rows": "read"}[reads]
         self._seconds = seconds
         self._most_answer_bytes = most_answer_bytes
         self._reader: Reader | None = None
@@ -81,7 +90,7 @@ class TableReader:
             raise Unavailable(message, code="readers_busy")
         try:
             return Reader(
-                "read",
+                self._entrypoint,
                 limits={**LIMITS, "cpu_s": int(self._seconds) + 1},
                 seconds=self._seconds,
                 most_answer_bytes=self._most_answer_bytes,

@@ -143,7 +143,7 @@ def _read(dataset: Dataset, metadata: Metadata, columns: Sequence[str], request:
     if current_snapshot_id(metadata) is None:
         return {"rows": [], "total": 0, "scanned": None}
     try:
-        with TableReader(metadata["location"], most_answer_bytes=MOST_BYTES) as reader:
+        with TableReader(metadata["location"], reads="rows", most_answer_bytes=MOST_BYTES) as reader:
             return reader.ask(ask="rows", **vars(question))
     except Beyond as error:
         message = f"This page of {dataset.path} is not shown ({error}): choose fewer columns or rows, or read the table with a client."

@@ -21,6 +21,7 @@ from webapp.catalog.rules import lens
 from webapp.catalog.rules.pointers import Pointer
 from webapp.core import clock, names
 from webapp.core.errors import Conflict, InvalidInput
+from webapp.core.prepared import Prepared
 from webapp.datasets import permissions as rights
 from webapp.datasets import queries, signals
 from webapp.datasets.models import Dataset, DatasetBranch, Leftover, Transaction
@@ -34,6 +35,15 @@ if TYPE_CHECKING:
     from webapp.core.principals import Principal
 
 logger = logging.getLogger(__name__)
+_WHOLE = Prepared(
+    lambda ids: (
+        Transaction.objects.filter(pk__in=ids)
+        .select_related("dataset", "parent", "dataset_branch")
+        .order_by("dataset__table")
+    ),
+    list,
+)
+"""Transactions with what they belong to."""
 
 
 def get_or_create_dataset(*, path: str, by: Principal) -> Dataset:
@@ -358,12 +368,7 @@ def check_commit(*, table: str, branch: str, by: Principal | None) -> None:
 
 
 def _reload(transactions: Iterable[Transaction]) -> list[Transaction]:
-    ids = [row.pk for row in transactions]
-    return list(
-        Transaction.objects.filter(pk__in=ids)
-        .select_related("dataset", "parent", "dataset_branch")
-        .order_by("dataset__table")
-    )
+    return _WHOLE.all([row.pk for row in transactions])
 
 
 def _choose_parent(dataset: Dataset, *, parent: str | None, start: Transaction | None) -> DatasetBranch | None:
