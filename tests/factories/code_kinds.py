@@ -344,4 +344,62 @@ KINDS = (
         below="@transform.using(out=TableOutput('/x/t{n}'))\ndef compute{n}(out, weight=3):\n    out.write(weight)\n",
         edits=(("", "weight=3", "weight=4"),),
     ),
+    Kind(
+        "size",
+        "(os.path.getsize('data/z{n}.txt'), [entry.stat().st_size for entry in os.scandir('scan{n}')])",
+        top="import os\n",
+        files={"data/z{n}.txt": "one", "scan{n}/a.txt": "one"},
+        edits=(("data/z{n}.txt", "one", "three"), ("scan{n}/a.txt", "one", "three")),
+    ),
+    Kind(
+        "find_spec",
+        "importlib.util.find_spec('pipelines.found{n}') is None",
+        top="import importlib.util\nHAS{n} = importlib.util.find_spec('pipelines.seen{n}') is None\n",
+        edits=(("pipelines/found{n}.py", "", "X = 1\n"), ("pipelines/seen{n}.py", "", "X = 1\n")),
+    ),
+    Kind(
+        "native_listing",
+        "duckdb.sql(\"FROM glob('pipelines/g{n}*.csv')\").fetchall()",
+        top="import duckdb\n",
+        edits=(("pipelines/g{n}.csv", "", "a\n1\n"),),
+    ),
+    Kind(
+        "entered_folder",
+        "enter{n}()",
+        top=(
+            "import os, sqlite3\n\ndef enter{n}():\n    try:\n        sqlite3.connect('file:data/b{n}.db?mode=ro', uri=True)\n"
+            "        return 'base'\n    except sqlite3.OperationalError:\n        pass\n    try:\n        os.chdir('enter{n}')\n"
+            "    except OSError:\n        return None\n    return 'folder'\n"
+        ),
+        edits=(("enter{n}/a.txt", "", "x"), ("data/b{n}.db", "", "x")),
+    ),
+    Kind(
+        "open_folder",
+        "inside{n}()",
+        top=(
+            "import os\n\ndef inside{n}():\n    folder = os.open('pipelines', os.O_RDONLY)\n    try:\n"
+            "        return os.stat('w{n}.txt', dir_fd=folder).st_size\n    except OSError:\n        return None\n"
+        ),
+        edits=(("pipelines/w{n}.txt", "", "x"),),
+    ),
+    Kind("program", "subprocess.call(['test', '-e', 'flags/p{n}'])", top="import subprocess\n", edits=(("flags/p{n}", "", "x"),)),
+    Kind(
+        "fork",
+        "ask{n}()",
+        top=(
+            "import os\n\ndef ask{n}():\n    read, write = os.pipe()\n    child = os.fork()\n    if child == 0:\n"
+            "        os.write(write, str(os.path.exists('flags/f{n}')).encode())\n        os._exit(0)\n    os.waitpid(child, 0)\n"
+            "    return os.read(read, 9)\n"
+        ),
+        edits=(("flags/f{n}", "", "x"),),
+    ),
+    Kind(
+        "spawn",
+        "spawn{n}()",
+        top=(
+            "import os\n\ndef spawn{n}():\n    from multiprocessing.util import spawnv_passfds\n"
+            "    child = spawnv_passfds(b'/usr/bin/test', [b'test', b'-e', b'flags/s{n}'], [])\n    return os.waitpid(child, 0)[1]\n"
+        ),
+        edits=(("flags/s{n}", "", "x"),),
+    ),
 )  # fmt: skip
