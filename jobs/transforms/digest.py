@@ -86,6 +86,8 @@ def cover(transform: Transform, code: Code) -> Covered:
     modules = [module for path in sorted(paths) if (module := code.find(path)) is not None]
     keys |= {f"file:{path}" for path in paths if code.find(path) is None}
     names = frozenset().union(*(module.names for module in modules))
+    if names & reachable.LOOKUP:
+        names = names.union(*(module.words for module in modules))
     if names & reachable.TEXT:
         keys |= {f"file:{path}" for path in paths}
     if TREE in keys:

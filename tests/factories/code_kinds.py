@@ -402,4 +402,52 @@ KINDS = (
         ),
         edits=(("flags/s{n}", "", "x"),),
     ),
+    Kind(
+        "used_up",
+        "REST{n}",
+        top="ROWS{n} = iter([1, 2, 3, 4])\nONE{n} = list(ROWS{n})\nREST{n} = list(ROWS{n})\n",
+        edits=(("", "ONE{n} = list(ROWS{n})\n", ""),),
+    ),
+    Kind(
+        "default_item",
+        "len(COUNTS{n})",
+        top="import collections\nCOUNTS{n} = collections.defaultdict(int)\nPEEK{n} = COUNTS{n}['x']\n",
+        edits=(("", "PEEK{n} = COUNTS{n}['x']\n", ""), ("", "PEEK{n} =", "def unused{n}(x: COUNTS{n}['y']):\n    pass\n\nPEEK{n} =")),
+    ),
+    Kind(
+        "active_attribute",
+        "len(READ{n})",
+        top="from settings{n} import SETTINGS, READ as READ{n}\nWEIGHT{n} = SETTINGS.weight\n",
+        files={
+            "settings{n}.py": (
+                "READ = []\n\nclass Settings:\n    @property\n    def weight(self):\n        READ.append(1)\n\nSETTINGS = Settings()\n"
+            )
+        },
+        edits=(("", "WEIGHT{n} = SETTINGS.weight\n", ""),),
+    ),
+    Kind(
+        "rebound_import",
+        "list(SEEN{n})",
+        top="from own{n} import sorted, SEEN as SEEN{n}\nfrom own{n} import *\nIDS{n} = sorted((2, 1))\n",
+        files={
+            "own{n}.py": "SEEN = []\n\ndef sorted(items):\n    SEEN.append(items)\n\nclass re:\n    compile = SEEN.append\n",
+        },
+        below=(
+            "import re\ntry:\n    from own{n} import re\nexcept ImportError:\n    pass\nWORD{n} = re.compile('a')\n\n"
+            '@transform.using(out=TableOutput("/x/t{n}"))\ndef compute{n}(out):\n    out.write({value})\n'
+        ),
+        edits=(("", "sorted((2, 1))", "sorted((3, 1))"), ("", "compile('a')", "compile('b')")),
+    ),
+    Kind(
+        "docstring_by_name",
+        "getattr(about{n}, '__doc__')",
+        top='def about{n}():\n    """One."""\n',
+        edits=(("", '"""One."""', '"""Two."""'),),
+    ),
+    Kind(
+        "own_names",
+        "getattr(sys.modules[__name__], 'say_' + WHICH{n})()",
+        top="import sys\nWHICH{n} = 'it'\n\ndef say_it():\n    return 1\n",
+        edits=(("", "return 1", "return 2"),),
+    ),
 )  # fmt: skip
