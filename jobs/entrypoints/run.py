@@ -24,8 +24,10 @@ from jobs.protocol import MOST_USED, ExpectationResult, JobError, JobManifest, J
 from jobs.transforms.checking import ArrowSource, StagedSparkSource, run_checks
 from jobs.transforms.context import Connections, TransformContext, say
 from jobs.transforms.declare import Transform, list_declared
+from jobs.transforms.digest import Code, may_name_left_out
 from jobs.transforms.errors import CheckFailed, TransformError
 from jobs.transforms.expectations import Source
+from jobs.transforms.fingerprints import Files
 from jobs.transforms.inputs import IcebergInput
 from jobs.transforms.outputs import IcebergOutput
 from jobs.transforms.seeds import find_seed
@@ -116,7 +118,9 @@ def list_used(trace: Trace, manifest: JobManifest) -> tuple[str, ...]:
     whole = [
         key.replace("part:", "code:", 1) for key in covered if key.removeprefix("part:") not in trace.imported_later
     ]
-    keys = ({f"code:{path}" for path in trace.modules} | trace.list_keys()) - covered - set(whole)
+    keys = ({f"code:{path}" for path in trace.modules} | trace.list_keys()) - covered
+    if not may_name_left_out(covered, keys - set(whole), Code(Files(Path(manifest.root).resolve()), trace)):
+        keys -= set(whole)
     return (TREE,) if TREE in keys or len(keys) > MOST_USED else tuple(sorted(keys))
 
 

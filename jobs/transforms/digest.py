@@ -17,7 +17,7 @@ from pathlib import Path
 
 from jobs.transforms import reachable
 from jobs.transforms.declare import Transform
-from jobs.transforms.fingerprints import FORMAT, Files
+from jobs.transforms.fingerprints import FORMAT, Files, read_words
 from jobs.transforms.held_values import UnstableValueError, ValueWriter
 from jobs.transforms.reachable import ModuleCode, Statement, keep_statements
 from jobs.transforms.trace import TREE, Trace
@@ -129,10 +129,16 @@ def _list_whole(names: frozenset[str], paths: set[str], own: str, code: Code) ->
     """Return the modules of which nothing may be left out, for what the code looks up while it runs."""
     if names & reachable.REFLECTION:
         return paths
-    if names & reachable.LOOKUP:
+    loaded = {_name_module(path) for path in code.trace.modules}
+    is_passed = any(module.passes_module(loaded) for path in paths if (module := code.find(path)) is not None)
+    if names & reachable.LOOKUP or is_passed:
         imported = {target for path in paths for target in code.trace.edges.get(path, ())}
         return paths - ({own} - imported)
     return set()
+
+
+def _name_module(path: str) -> str:
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
 def _find_roots(transform: Transform, code: Code) -> dict[str, int]:
@@ -170,6 +176,35 @@ def _compute_digest(
     for part in parts:
         digest.update(part.encode("utf-8", "surrogatepass") + b"\0")
     return digest.hexdigest()
+
+
+def may_name_left_out(covers: Iterable[str], used: Iterable[str], code: Code) -> bool:
+    """Return whether files that a job used may name code that its digest leaves out.
+
+    Args:
+        covers: keys that the digest covers.
+        used: other keys, of what the job used while it ran.
+        code: of its repository.
+
+    Code can use anything by its name. A library that takes names from a file, such as DuckDB from a query, uses no
+    other transforms.
+    """
+    parts = [module for key in covers if key.startswith("part:") and (module := code.find(key.removeprefix("part:")))]
+    optional = frozenset(name for module in parts for name in module.optional)
+    values = optional - {name for module in parts for name in module.transforms}
+    files = [key for key in covers if key.startswith("file:")]
+    for key in [*files, *used] if optional else ():
+        kind, _, path = key.partition(":")
+        if kind == "file":
+            words = read_words(code.files.root / path)
+            is_naming = words is None or bool(words & values)
+        else:
+            module = code.find(path) if kind == "code" else None
+            named = frozenset() if module is None else module.names | module.words
+            is_naming = bool(named & (optional | reachable.REFLECTION | reachable.LOOKUP))
+        if is_naming:
+            return True
+    return False
 
 
 def _describe(transform: Transform) -> str:

@@ -22,6 +22,8 @@ HEX_LENGTH = 32
 _DOCUMENTED = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 _WORD = re.compile(r"\w+")
+MAX_WORDS_BYTES = 1_000_000
+"""Largest text file in which names of code are looked for."""
 
 
 @dataclass
@@ -158,6 +160,18 @@ def _write_constant(value: object) -> str:
     if isinstance(value, tuple):
         return f"({', '.join(map(_write_constant, value))},)"
     return f"{type(value).__name__} {value!r}"
+
+
+def read_words(path: Path) -> frozenset[str] | None:
+    """Return the words of a text file, none of a binary one; None of one that is too large to look through."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_WORDS_BYTES + 1)
+    except OSError:
+        return frozenset()
+    if b"\0" in data:
+        return frozenset()
+    return None if len(data) > MAX_WORDS_BYTES else frozenset(_WORD.findall(data.decode("utf-8", "replace")))
 
 
 def _list_words(value: object) -> Iterator[str]:

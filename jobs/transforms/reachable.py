@@ -134,6 +134,23 @@ class ModuleCode:
         """Indices of the statements that are kept where reading a value may have an effect."""
         return frozenset(index for index, statement in enumerate(self.statements) if statement.is_reading)
 
+    def passes_module(self, loaded: Collection[str]) -> bool:
+        """Return whether it uses a module as a value, of which anything may then be used.
+
+        Args:
+            loaded: full names of all modules of the repository.
+
+        """
+        imports = [node for node in ast.walk(self.module.tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+        names: dict[str, str] = {}
+        for node in imports:
+            prefix = f"{node.module or ''}." if isinstance(node, ast.ImportFrom) else ""
+            for alias in node.names:
+                top = alias.name if prefix or alias.asname else alias.name.partition(".")[0]
+                names[alias.asname or top] = f"{prefix}{top}".lstrip(".")
+        known = {name: full for name, full in names.items() if any(_is_part(full, module) for module in loaded)}
+        return any(full in loaded for full in _list_values(self.module.tree, known))
+
     @cached_property
     def renamed(self) -> dict[str, str]:
         """Name that an import binds → the name that it has in the other module."""
@@ -162,6 +179,12 @@ class ModuleCode:
             for name in statement.bound:
                 indices.setdefault(name, []).append(index)
         return indices
+
+    @cached_property
+    def transforms(self) -> frozenset[str]:
+        """Names of the declared transforms that are kept only where they are used."""
+        nodes = [statement.node for statement in self.statements if statement.bound]
+        return frozenset(node.name for node in nodes if isinstance(node, ast.FunctionDef) and node.decorator_list)
 
     def _list_bound(self, node: ast.stmt) -> frozenset[str]:
         """Return the names that a statement binds where that is its only effect."""
@@ -379,6 +402,35 @@ def _list_all_bound(tree: ast.Module) -> Iterator[tuple[str, str]]:
             yield node.name or "", ""
         elif isinstance(node, ast.MatchMapping):
             yield node.rest or "", ""
+
+
+def _is_part(name: str, module: str) -> bool:
+    """Return whether a name is that of a module, of a package around it or, after `from .`, the end of its name."""
+    return module == name or module.startswith(f"{name}.") or module.endswith(f".{name}")
+
+
+def _list_values(tree: ast.AST, names: Mapping[str, str]) -> Iterator[str]:
+    """Yield the full names of what is used other than by its attributes.
+
+    Args:
+        tree: code.
+        names: name → its full name, of the names to follow.
+
+    """
+    pending: list[ast.AST] = [tree]
+    while pending:
+        node = pending.pop()
+        parts: list[str] = []
+        whole = node
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        if isinstance(node, ast.Name) and node.id in names:
+            yield ".".join((names[node.id], *reversed(parts)))
+        elif node is whole:
+            pending += ast.iter_child_nodes(node)
+        else:
+            pending.append(node)
 
 
 def _list_defaults(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.expr]:

@@ -450,4 +450,31 @@ KINDS = (
         top="import sys\nWHICH{n} = 'it'\n\ndef say_it():\n    return 1\n",
         edits=(("", "return 1", "return 2"),),
     ),
+    Kind(
+        "late_module_names_it",
+        "late{n}()",
+        top="import pipelines.base{n} as base{n}\n\ndef late{n}():\n    import lazy.ask{n}\n    return lazy.ask{n}.call(base{n}.MAKER)\n",
+        files={
+            "pipelines/base{n}.py": "class Maker:\n    def make(self):\n        return 0\n\nMAKER = Maker()\n\ndef hidden():\n    return 1\n",
+            "lazy/ask{n}.py": "import sys\n\ndef call(maker):\n    return sys.modules[type(maker).__module__].hidden()\n",
+        },
+        edits=(("pipelines/base{n}.py", "return 1", "return 2"),),
+    ),
+    Kind(
+        "module_as_value",
+        "'{{0.VAL{}}}'.format(REST{n}).format(pipelines.values{n})",
+        top="import pipelines.values{n}\nREST{n} = 'UE'\n",
+        files={"pipelines/values{n}.py": "VALUE = 1\n"},
+        edits=(("pipelines/values{n}.py", "VALUE = 1", "VALUE = 2"),),
+    ),
+    Kind(
+        "query_names_it",
+        "duckdb.sql(pathlib.Path('sql/alias{n}.sql').read_text()).fetchall()",
+        top=(
+            "import duckdb, pathlib\nimport polars as pl\nOLD{n} = pl.DataFrame({'a': [1]})\nNEW{n} = pl.DataFrame({'a': [2]})\n"
+            "rates{n} = OLD{n}\n"
+        ),
+        files={"sql/alias{n}.sql": "FROM rates{n}"},
+        edits=(("", "rates{n} = OLD{n}", "rates{n} = NEW{n}"),),
+    ),
 )  # fmt: skip
