@@ -7,9 +7,11 @@ from __future__ import annotations
 import __future__
 
 import ast
+import builtins
 import hashlib
 import os
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,6 +22,8 @@ FORMAT = "2"
 """Part of each digest; another one makes every dataset out of date."""
 HEX_LENGTH = 32
 _DOCUMENTED = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_PLAIN = frozenset({*sys.stdlib_module_names, "transforms"} - {"unittest", "doctest"})
+"""Libraries whose decorators and base classes read no docstrings."""
 _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 _WORD = re.compile(r"\w+")
 MAX_WORDS_BYTES = 1_000_000
@@ -183,15 +187,48 @@ def _list_words(value: object) -> Iterator[str]:
 
 
 def _drop_docstrings(tree: ast.Module) -> None:
-    """Remove docstrings, and what else only people read."""
+    """Remove docstrings that no library sees; Pydantic and Click make them part of what they write."""
+    plain = _list_plain(tree)
     pending: list[ast.AST] = [tree]
     while pending:
         node = pending.pop()
-        if isinstance(node, _DOCUMENTED):
+        if isinstance(node, _DOCUMENTED) and all(_find_root(seer) in plain for seer in _list_seers(node)):
             body = [child for child in node.body if not _is_text(child)]
             node.body = body or ([] if isinstance(node, ast.Module) else [ast.copy_location(ast.Pass(), node)])
         for name in _BLOCKS:
             pending += getattr(node, name, ())
+
+
+def _list_plain(tree: ast.Module) -> frozenset[str]:
+    """Return names of what reads no docstrings: builtins, the standard library, declarations, and such classes."""
+    plain = {*dir(builtins)}
+    for node in tree.body:
+        if isinstance(node, ast.Import):
+            plain |= {alias.asname or top for alias in node.names if (top := alias.name.partition(".")[0]) in _PLAIN}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in _PLAIN and not node.level:
+            plain |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, ast.ClassDef) and all(_find_root(seer) in plain for seer in _list_seers(node)):
+            plain.add(node.name)
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            plain.discard(node.name)
+    return frozenset(plain)
+
+
+def _list_seers(node: ast.AST) -> list[ast.expr]:
+    """Return the decorators, base classes and options of a function or class: code that may read its docstring."""
+    keywords: list[ast.keyword] = getattr(node, "keywords", [])
+    return [
+        *getattr(node, "decorator_list", ()),
+        *getattr(node, "bases", ()),
+        *(keyword.value for keyword in keywords if not isinstance(keyword.value, ast.Constant)),
+    ]
+
+
+def _find_root(node: ast.expr) -> str:
+    """Return the first name of an expression such as `a.b(c)[d]`."""
+    while isinstance(node, ast.Attribute | ast.Call | ast.Subscript):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _is_text(node: ast.stmt) -> bool:

@@ -477,4 +477,10 @@ KINDS = (
         files={"sql/alias{n}.sql": "FROM rates{n}"},
         edits=(("", "rates{n} = OLD{n}", "rates{n} = NEW{n}"),),
     ),
+    Kind(
+        "docstring_of_a_library",
+        "click.Context(show{n}).get_help()",
+        top='import click\n\n@click.command()\ndef show{n}():\n    """One."""\n',
+        edits=(("", '"""One."""', '"""Two."""'),),
+    ),
 )  # fmt: skip
