@@ -87,7 +87,7 @@ def cover(transform: Transform, code: Code) -> Covered:
     keys |= {f"file:{path}" for path in paths if code.find(path) is None}
     names = frozenset().union(*(module.names for module in modules))
     if names & reachable.LOOKUP:
-        names = names.union(*(module.words for module in modules))
+        names = names.union(*(module.words for module in modules)) - (reachable.WORDS - names)
     if names & reachable.TEXT:
         keys |= {f"file:{path}" for path in paths}
     if TREE in keys:

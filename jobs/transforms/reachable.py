@@ -40,7 +40,11 @@ TEXT = frozenset(
     }
 )  # fmt: skip
 """Names with which code reads docstrings, comments or line numbers: then the text of each module counts."""
+_WRAPPING = frozenset({"functools.cache", "functools.lru_cache", "contextlib.contextmanager"})
+"""Decorators that do nothing but make another function of one."""
 _DECLARING = frozenset({"transform", "incremental", "configure"})
+WORDS = frozenset({"help", "lineno", "modules", "dir", "reload", "inspect"})
+"""Names of these that are ordinary words in texts."""
 ACTIVE = frozenset(
     {
         "__getattr__", "__getattribute__", "__get__", "property", "cached_property", "__getitem__", "__missing__",
@@ -125,8 +129,8 @@ class ModuleCode:
 
     @cached_property
     def base_uses(self) -> frozenset[str]:
-        """Identifiers and words of the statements that are always kept; a name that is only imported is not used."""
-        used = (index for index in self.base if not isinstance(self.statements[index].node, ast.ImportFrom))
+        """Identifiers and words of the statements that are always kept; names that these only hand on are not used."""
+        used = (index for index in self.base if not _is_handing_on(self.statements[index].node))
         return frozenset(self.list_uses(used))
 
     @cached_property
@@ -183,15 +187,15 @@ class ModuleCode:
     @cached_property
     def transforms(self) -> frozenset[str]:
         """Names of the declared transforms that are kept only where they are used."""
-        nodes = [statement.node for statement in self.statements if statement.bound]
-        return frozenset(node.name for node in nodes if isinstance(node, ast.FunctionDef) and node.decorator_list)
+        nodes = [statement.node for statement in self.statements if isinstance(statement.node, ast.FunctionDef)]
+        return frozenset(node.name for node in nodes if any(map(self._is_declaring, node.decorator_list)))
 
     def _list_bound(self, node: ast.stmt) -> frozenset[str]:
         """Return the names that a statement binds where that is its only effect."""
         names: set[str] = set()
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             is_plain = self._are_inert(_list_defaults(node)) and all(map(self._is_hint, self._list_hints(node)))
-            if is_plain and all(map(self._is_declaring, node.decorator_list)):
+            if is_plain and all(self._is_declaring(each) or self._is_wrapping(each) for each in node.decorator_list):
                 names = {node.name}
         elif isinstance(node, ast.Assign):
             if all(isinstance(target, ast.Name) for target in node.targets) and self._is_inert(node.value):
@@ -241,6 +245,12 @@ class ModuleCode:
             return all(map(self._is_hint, node.elts))
         return self._is_inert(node)
 
+    def _is_wrapping(self, node: ast.expr) -> bool:
+        """Return whether a decorator does nothing but make another function."""
+        is_call = isinstance(node, ast.Call)
+        function = node.func if isinstance(node, ast.Call) else node
+        return self._find_library(function) in _WRAPPING and (not is_call or self._is_inert_call(node))
+
     def _is_declaring(self, node: ast.expr) -> bool:
         """Return whether a decorator declares a transform, and does nothing else."""
         if not isinstance(node, ast.Call):
@@ -264,6 +274,11 @@ class ModuleCode:
             return self._are_inert(node.elts)
         if isinstance(node, ast.Dict):
             return None not in node.keys and self._are_inert([*filter(None, node.keys), *node.values])
+        if isinstance(node, ast.Lambda):
+            return self._are_inert(_list_defaults(node))
+        if isinstance(node, ast.JoinedStr):
+            values = [part.value for part in node.values if isinstance(part, ast.FormattedValue)]
+            return all(isinstance(value, ast.Name) and self._is_kept_whole(value) for value in values)
         if isinstance(node, ast.UnaryOp):
             return isinstance(node.operand, ast.Constant)
         if isinstance(node, ast.BinOp):
@@ -276,8 +291,12 @@ class ModuleCode:
             return self._find_library(node) is not None
         return isinstance(node, ast.Call) and self._is_pure_call(node)
 
+    def _is_inert_call(self, node: ast.expr) -> bool:
+        """Return whether the arguments of a call only make values."""
+        return isinstance(node, ast.Call) and self._are_inert([*node.args, *(part.value for part in node.keywords)])
+
     def _is_pure_call(self, node: ast.Call) -> bool:
-        if not self._are_inert([*node.args, *(keyword.value for keyword in node.keywords)]):
+        if not self._is_inert_call(node):
             return False
         if isinstance(node.func, ast.Name) and node.func.id not in self._imported:
             is_builtin = node.func.id in _PURE_BUILTINS and self._is_builtin(node.func.id)
@@ -433,7 +452,14 @@ def _list_values(tree: ast.AST, names: Mapping[str, str]) -> Iterator[str]:
             pending.append(node)
 
 
-def _list_defaults(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.expr]:
+def _is_handing_on(node: ast.stmt) -> bool:
+    """Return whether a statement imports names, or lists those that `import *` takes."""
+    if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "__all__":
+        return isinstance(node.value, ast.List | ast.Tuple)
+    return isinstance(node, ast.ImportFrom)
+
+
+def _list_defaults(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> list[ast.expr]:
     return [*node.args.defaults, *(value for value in node.args.kw_defaults if value is not None)]
 
 

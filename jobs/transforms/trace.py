@@ -41,7 +41,19 @@ _LISTERS = frozenset(code.__code__.co_filename for code in (os.walk, glob.glob, 
 """Files of the standard library that list a folder and take only names and kinds from it."""
 _QUESTIONS = frozenset(code.__code__.co_filename for code in (os.path.exists, os.path.lexists, pathlib.Path.exists))
 _KINDS = frozenset(
-    {"exists", "lexists", "isfile", "isdir", "islink", "ismount", "is_file", "is_dir", "is_symlink", "is_mount"}
+    {
+        "exists",
+        "lexists",
+        "isfile",
+        "isdir",
+        "islink",
+        "ismount",
+        "is_file",
+        "is_dir",
+        "is_symlink",
+        "is_mount",
+        "resolve",
+    }
 )
 """Functions that ask for nothing of a path but whether it is a file, a folder or absent."""
 _LOOK_UPS = frozenset({"os.chdir", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.truncate", "sqlite3.connect"})
