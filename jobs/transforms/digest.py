@@ -20,7 +20,7 @@ from jobs.transforms.declare import Transform
 from jobs.transforms.fingerprints import FORMAT, Files, read_words
 from jobs.transforms.held_values import UnstableValueError, ValueWriter
 from jobs.transforms.reachable import ModuleCode, Statement, keep_statements
-from jobs.transforms.trace import TREE, Trace
+from jobs.transforms.trace import PATHS, TREE, Trace
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -90,6 +90,8 @@ def cover(transform: Transform, code: Code) -> Covered:
         names = names.union(*(module.words for module in modules)) - (reachable.WORDS - names)
     if names & reachable.TEXT:
         keys |= {f"file:{path}" for path in paths}
+    if names & reachable.UNFOLLOWED:
+        why_all = why_all or "its code looks for files in a way that cannot be followed"
     if TREE in keys:
         why_all = why_all or "some files that its modules open cannot be followed"
     keys |= {TREE} if why_all else set()
@@ -100,6 +102,8 @@ def cover(transform: Transform, code: Code) -> Covered:
         is_whole=_list_whole(names, paths, own, code),
     )
     statements = {module.path: [module.statements[index] for index in indices[module.path]] for module in modules}
+    if may_miss_files(modules, [statement for rows in statements.values() for statement in rows], code):
+        keys.add(PATHS)
     is_left_out = {module.path for module in modules if len(indices[module.path]) < len(module.statements)}
     listed = {*keys, *(f"{'part' if path in is_left_out else 'code'}:{path}" for path in statements)}
     return Covered(
@@ -205,6 +209,21 @@ def may_name_left_out(covers: Iterable[str], used: Iterable[str], code: Code) ->
         if is_naming:
             return True
     return False
+
+
+def may_miss_files(modules: Iterable[ModuleCode], statements: Iterable[Statement], code: Code) -> bool:
+    """Return whether code may go on where a library did not find a file, which nothing reports.
+
+    Args:
+        modules: all of the code.
+        statements: those of them that are used.
+        code: of their repository.
+
+    """
+    own = {path.partition("/")[0].removesuffix(".py") for path in code.trace.modules}
+    libraries = frozenset().union(*(module.libraries for module in modules)) - own
+    is_asking = "duckdb" in libraries and any("glob" in module.words for module in modules)
+    return is_asking or (bool(libraries) and any(statement.is_catching for statement in statements))
 
 
 def _describe(transform: Transform) -> str:

@@ -101,6 +101,8 @@ class Files:
             return "f" if place.is_file() else "d" if place.is_dir() else ""
         if kind in ("list", "data"):
             return _hash_names(place, modules=kind == "list")
+        if kind == "paths":
+            return _hash("\n".join(path for path in self._list_paths() if not path.endswith(".py")))
         keys = [f"{'code' if path.endswith('.py') else 'file'}:{path}" for path in self._list_paths()]
         return _hash(repr([(key, self.fingerprint(key)) for key in keys]))
 

@@ -45,6 +45,15 @@ _WRAPPING = frozenset({"functools.cache", "functools.lru_cache", "contextlib.con
 _DECLARING = frozenset({"transform", "incremental", "configure"})
 WORDS = frozenset({"help", "lineno", "modules", "dir", "reload", "inspect"})
 """Names of these that are ordinary words in texts."""
+UNFOLLOWED = frozenset({"PathFinder", "FileFinder", "get_file_info", "FileSelector", "LocalFileSystem"})
+"""Names with which code looks for files without opening them, which nothing reports: then all files count."""
+_OTHER_ERRORS = frozenset(
+    {
+        "ImportError", "ModuleNotFoundError", "KeyError", "IndexError", "LookupError", "AttributeError", "TypeError",
+        "ValueError", "ZeroDivisionError", "ArithmeticError", "OverflowError", "NameError", "StopIteration", "AssertionError",
+    }
+)  # fmt: skip
+"""Errors that do not say that a file is missing."""
 ACTIVE = frozenset(
     {
         "__getattr__", "__getattribute__", "__get__", "property", "cached_property", "__getitem__", "__missing__",
@@ -87,6 +96,8 @@ class Statement:
     """Names that it binds; empty where it may have another effect."""
     is_reading: bool
     """Whether it reads an attribute or an item of a value of the repository."""
+    is_catching: bool
+    """Whether it goes on where a library did not find a file, of which nothing is reported."""
 
     @property
     def uses(self) -> frozenset[str]:
@@ -106,7 +117,10 @@ class ModuleCode:
     def statements(self) -> list[Statement]:
         """All of them, in order."""
         pairs = zip(self.module.tree.body, self.module.compiled, strict=True)
-        return [Statement(node, code, self._list_bound(node), self._is_reading(node)) for node, code in pairs]
+        return [
+            Statement(node, code, self._list_bound(node), self._is_reading(node), self._is_catching(node, code))
+            for node, code in pairs
+        ]
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -230,6 +244,21 @@ class ModuleCode:
             return False
         library = self._imported.get(node.id, "").partition(".")[0]
         return library in _LIBRARIES or (node.id in _PURE_BUILTINS and self._is_builtin(node.id))
+
+    def _is_catching(self, node: ast.stmt, code: Compiled) -> bool:
+        handlers = [inner for inner in ast.walk(node) if isinstance(inner, ast.ExceptHandler)]
+        kinds = [handler.type for handler in handlers]
+        caught = [part for kind in kinds for part in (kind.elts if isinstance(kind, ast.Tuple) else [kind])]
+        others = [part for part in caught if isinstance(part, ast.Name) and part.id in _OTHER_ERRORS]
+        return len(others) < len(caught) or "suppress" in code.names
+
+    @cached_property
+    def libraries(self) -> frozenset[str]:
+        """Names of what it imports, at whatever place, other than from Python itself and this API."""
+        nodes = list(ast.walk(self.module.tree))
+        names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+        names |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
+        return frozenset(name.partition(".")[0] for name in names) - sys.stdlib_module_names - {"transforms"}
 
     def _is_builtin(self, name: str) -> bool:
         """Return whether a name stands for what Python itself means by it."""

@@ -8,6 +8,7 @@ the kernel reports those (inotify). A key names one dependency:
 `list:conf`            the names in a folder
 `data:pipelines`       the same without Python modules
 `stat:conf/a.json`     whether it is a file, a folder or absent
+`paths:`               the paths of all files but modules
 `tree:`                the whole repository
 """
 
@@ -33,6 +34,7 @@ from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 TREE = "tree:"
+PATHS = "paths:"
 MAX_FOLDERS = 5000
 """Folders that the kernel watches; a repository with more depends on all its files."""
 _IMPORTLIB = "<frozen importlib."

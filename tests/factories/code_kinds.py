@@ -483,4 +483,20 @@ KINDS = (
         top='import click\n\n@click.command()\ndef show{n}():\n    """One."""\n',
         edits=(("", '"""One."""', '"""Two."""'),),
     ),
+    Kind(
+        "missing_for_a_library",
+        "read{n}()",
+        top=(
+            "import polars as pl\n\ndef read{n}():\n    try:\n        return pl.read_csv('data/m{n}.csv')['a'].sum()\n"
+            "    except FileNotFoundError:\n        return None\n"
+        ),
+        edits=(("data/m{n}.csv", "", "a\n1\n"),),
+    ),
+    Kind(
+        "size_by_a_library",
+        "fs.LocalFileSystem().get_file_info('data/i{n}.txt').size",
+        top="from pyarrow import fs\n",
+        files={"data/i{n}.txt": "one"},
+        edits=(("data/i{n}.txt", "one", "three"),),
+    ),
 )  # fmt: skip
