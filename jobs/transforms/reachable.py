@@ -166,8 +166,10 @@ class ModuleCode:
             for alias in node.names:
                 top = alias.name if prefix or alias.asname else alias.name.partition(".")[0]
                 names[alias.asname or top] = f"{prefix}{top}".lstrip(".")
-        known = {name: full for name, full in names.items() if any(_is_part(full, module) for module in loaded)}
-        return any(full in loaded for full in _list_values(self.module.tree, known))
+        followed_names = {
+            name: full for name, full in names.items() if any(_is_part(full, module) for module in loaded)
+        }
+        return any(full in loaded for full in _list_values(self.module.tree, followed_names))
 
     @cached_property
     def renamed(self) -> dict[str, str]:
@@ -209,7 +211,7 @@ class ModuleCode:
         names: set[str] = set()
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             is_plain = self._are_inert(_list_defaults(node)) and all(map(self._is_hint, self._list_hints(node)))
-            if is_plain and all(self._is_declaring(each) or self._is_wrapping(each) for each in node.decorator_list):
+            if is_plain and all(self._is_declaring(part) or self._is_wrapping(part) for part in node.decorator_list):
                 names = {node.name}
         elif isinstance(node, ast.Assign):
             if all(isinstance(target, ast.Name) for target in node.targets) and self._is_inert(node.value):
@@ -442,7 +444,7 @@ def _list_all_bound(tree: ast.Module) -> Iterator[tuple[str, str]]:
             yield from () if isinstance(node.ctx, ast.Load) else ((node.id, ""),)
         elif isinstance(node, ast.Import):
             tops = [(alias.asname, alias.name, alias.name.partition(".")[0]) for alias in node.names]
-            yield from ((given or top, full if given else top) for given, full, top in tops)
+            yield from ((short or top, full if short else top) for short, full, top in tops)
         elif isinstance(node, ast.ImportFrom):
             if node.names[0].name != "*" or (node.module or "").partition(".")[0] != "transforms":
                 yield from ((alias.asname or alias.name, f"{node.module}.{alias.name}") for alias in node.names)
