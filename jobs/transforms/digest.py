@@ -13,6 +13,7 @@ import hashlib
 import inspect
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from jobs.transforms import reachable
@@ -50,6 +51,7 @@ class Code:
     trace: Trace
     _modules: dict[str, ModuleCode | None] = field(default_factory=dict)
     _closures: dict[str, set[str]] = field(default_factory=dict)
+    _passing: dict[str, bool] = field(default_factory=dict)
 
     def find(self, path: str) -> ModuleCode | None:
         """Return a module by its path; None where it cannot be parsed."""
@@ -57,6 +59,19 @@ class Code:
             module = self.files.find_module(path)
             self._modules[path] = None if module is None else ModuleCode(module)
         return self._modules[path]
+
+    @cached_property
+    def loaded(self) -> frozenset[str]:
+        """Full names of all modules that were imported."""
+        names = (path.removesuffix(".py").removesuffix("/__init__") for path in self.trace.modules)
+        return frozenset(name.replace("/", ".") for name in names)
+
+    def passes_module(self, path: str) -> bool:
+        """Return whether a module uses one of the repository's modules as a value."""
+        if path not in self._passing:
+            module = self.find(path)
+            self._passing[path] = module is not None and module.passes_module(self.loaded)
+        return self._passing[path]
 
     def list_closure(self, paths: Iterable[str]) -> set[str]:
         """Return these modules and everything that they load."""
@@ -133,16 +148,10 @@ def _list_whole(names: frozenset[str], paths: set[str], own: str, code: Code) ->
     """Return the modules of which nothing may be left out, for what the code looks up while it runs."""
     if names & reachable.REFLECTION:
         return paths
-    loaded = {_name_module(path) for path in code.trace.modules}
-    is_passed = any(module.passes_module(loaded) for path in paths if (module := code.find(path)) is not None)
-    if names & reachable.LOOKUP or is_passed:
+    if names & reachable.LOOKUP or any(map(code.passes_module, paths)):
         imported = {target for path in paths for target in code.trace.edges.get(path, ())}
         return paths - ({own} - imported)
     return set()
-
-
-def _name_module(path: str) -> str:
-    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
 def _find_roots(transform: Transform, code: Code) -> dict[str, int]:
@@ -220,7 +229,7 @@ def may_miss_files(modules: Iterable[ModuleCode], statements: Iterable[Statement
         code: of their repository.
 
     """
-    own = {path.partition("/")[0].removesuffix(".py") for path in code.trace.modules}
+    own = {name.partition(".")[0] for name in code.loaded}
     libraries = frozenset().union(*(module.libraries for module in modules)) - own
     is_asking = "duckdb" in libraries and any("glob" in module.words for module in modules)
     return is_asking or (bool(libraries) and any(statement.is_catching for statement in statements))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import bisect
 import sys
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -348,7 +349,7 @@ class ModuleCode:
         nodes = [node for node in self.module.tree.body if isinstance(node, ast.Assign | ast.AnnAssign)]
         literal = [node for node in nodes if isinstance(node.value, _LITERALS)]
         targets = [t for node in literal for t in (node.targets if isinstance(node, ast.Assign) else [node.target])]
-        return frozenset(t.id for t in targets if isinstance(t, ast.Name) and self._bound.count(t.id) == 1)
+        return frozenset(t.id for t in targets if isinstance(t, ast.Name) and self._bound[t.id] == 1)
 
     def _find_call(self, node: ast.Call) -> str | None:
         """Return the library of a call that only makes a value."""
@@ -373,9 +374,9 @@ class ModuleCode:
         return ".".join((self._imported[node.id], *reversed(parts)))
 
     @cached_property
-    def _bound(self) -> list[str]:
-        """Names that the module gives a meaning, each as often as it does; `*` for names that are not known."""
-        return [name for name, _ in _list_all_bound(self.module.tree)]
+    def _bound(self) -> Counter[str]:
+        """Names that the module gives a meaning, with how often it does; `*` for names that are not known."""
+        return Counter(name for name, _ in _list_all_bound(self.module.tree))
 
 
 def keep_statements(
