@@ -24,12 +24,14 @@ from jobs.protocol import MOST_USED, ExpectationResult, JobError, JobManifest, J
 from jobs.transforms.checking import ArrowSource, StagedSparkSource, run_checks
 from jobs.transforms.context import Connections, TransformContext, say
 from jobs.transforms.declare import Transform, list_declared
+from jobs.transforms.digest import Code, may_miss_files, may_name_left_out
 from jobs.transforms.errors import CheckFailed, TransformError
 from jobs.transforms.expectations import Source
+from jobs.transforms.fingerprints import Files
 from jobs.transforms.inputs import IcebergInput
 from jobs.transforms.outputs import IcebergOutput
 from jobs.transforms.seeds import find_seed
-from jobs.transforms.trace import TREE, Trace, start_trace, stop_trace
+from jobs.transforms.trace import PATHS, TREE, Trace, start_trace, stop_trace
 
 FAILED = 1
 
@@ -116,7 +118,15 @@ def list_used(trace: Trace, manifest: JobManifest) -> tuple[str, ...]:
     whole = [
         key.replace("part:", "code:", 1) for key in covered if key.removeprefix("part:") not in trace.imported_later
     ]
-    keys = ({f"code:{path}" for path in trace.modules} | trace.list_keys()) - covered - set(whole)
+    keys = ({f"code:{path}" for path in trace.modules} | trace.list_keys()) - covered
+    code = Code(Files(Path(manifest.root).resolve()), trace)
+    late = [module for key in keys - set(whole) if key.startswith("code:") and (module := code.find(key[5:]))]
+    if PATHS not in covered and may_miss_files(
+        late, [statement for module in late for statement in module.statements], code
+    ):
+        keys.add(PATHS)
+    if not may_name_left_out(covered, keys - set(whole), code):
+        keys -= set(whole)
     return (TREE,) if TREE in keys or len(keys) > MOST_USED else tuple(sorted(keys))
 
 

@@ -13,14 +13,15 @@ import hashlib
 import inspect
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from jobs.transforms import reachable
 from jobs.transforms.declare import Transform
-from jobs.transforms.fingerprints import FORMAT, Files
+from jobs.transforms.fingerprints import FORMAT, Files, read_words
 from jobs.transforms.held_values import UnstableValueError, ValueWriter
 from jobs.transforms.reachable import ModuleCode, Statement, keep_statements
-from jobs.transforms.trace import TREE, Trace
+from jobs.transforms.trace import PATHS, TREE, Trace
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -50,6 +51,7 @@ class Code:
     trace: Trace
     _modules: dict[str, ModuleCode | None] = field(default_factory=dict)
     _closures: dict[str, set[str]] = field(default_factory=dict)
+    _passing: dict[str, bool] = field(default_factory=dict)
 
     def find(self, path: str) -> ModuleCode | None:
         """Return a module by its path; None where it cannot be parsed."""
@@ -57,6 +59,19 @@ class Code:
             module = self.files.find_module(path)
             self._modules[path] = None if module is None else ModuleCode(module)
         return self._modules[path]
+
+    @cached_property
+    def loaded(self) -> frozenset[str]:
+        """Full names of all modules that were imported."""
+        names = (path.removesuffix(".py").removesuffix("/__init__") for path in self.trace.modules)
+        return frozenset(name.replace("/", ".") for name in names)
+
+    def passes_module(self, path: str) -> bool:
+        """Return whether a module uses one of the repository's modules as a value."""
+        if path not in self._passing:
+            module = self.find(path)
+            self._passing[path] = module is not None and module.passes_module(self.loaded)
+        return self._passing[path]
 
     def list_closure(self, paths: Iterable[str]) -> set[str]:
         """Return these modules and everything that they load."""
@@ -86,8 +101,12 @@ def cover(transform: Transform, code: Code) -> Covered:
     modules = [module for path in sorted(paths) if (module := code.find(path)) is not None]
     keys |= {f"file:{path}" for path in paths if code.find(path) is None}
     names = frozenset().union(*(module.names for module in modules))
+    if names & reachable.LOOKUP:
+        names = names.union(*(module.words for module in modules)) - (reachable.WORDS - names)
     if names & reachable.TEXT:
         keys |= {f"file:{path}" for path in paths}
+    if names & reachable.UNFOLLOWED:
+        why_all = why_all or "its code looks for files in a way that cannot be followed"
     if TREE in keys:
         why_all = why_all or "some files that its modules open cannot be followed"
     keys |= {TREE} if why_all else set()
@@ -98,6 +117,8 @@ def cover(transform: Transform, code: Code) -> Covered:
         is_whole=_list_whole(names, paths, own, code),
     )
     statements = {module.path: [module.statements[index] for index in indices[module.path]] for module in modules}
+    if may_miss_files(modules, [statement for rows in statements.values() for statement in rows], code):
+        keys.add(PATHS)
     is_left_out = {module.path for module in modules if len(indices[module.path]) < len(module.statements)}
     listed = {*keys, *(f"{'part' if path in is_left_out else 'code'}:{path}" for path in statements)}
     return Covered(
@@ -127,7 +148,7 @@ def _list_whole(names: frozenset[str], paths: set[str], own: str, code: Code) ->
     """Return the modules of which nothing may be left out, for what the code looks up while it runs."""
     if names & reachable.REFLECTION:
         return paths
-    if names & reachable.LOOKUP:
+    if names & reachable.LOOKUP or any(map(code.passes_module, paths)):
         imported = {target for path in paths for target in code.trace.edges.get(path, ())}
         return paths - ({own} - imported)
     return set()
@@ -168,6 +189,50 @@ def _compute_digest(
     for part in parts:
         digest.update(part.encode("utf-8", "surrogatepass") + b"\0")
     return digest.hexdigest()
+
+
+def may_name_left_out(covers: Iterable[str], used: Iterable[str], code: Code) -> bool:
+    """Return whether files that a job used may name code that its digest leaves out.
+
+    Args:
+        covers: keys that the digest covers.
+        used: other keys, of what the job used while it ran.
+        code: of its repository.
+
+    Code can use anything by its name. A library that takes names from a file, such as DuckDB from a query, uses no
+    other transforms.
+    """
+    parts = [module for key in covers if key.startswith("part:") and (module := code.find(key.removeprefix("part:")))]
+    optional = frozenset(name for module in parts for name in module.optional)
+    values = optional - {name for module in parts for name in module.transforms}
+    files = [key for key in covers if key.startswith("file:")]
+    for key in [*files, *used] if optional else ():
+        kind, _, path = key.partition(":")
+        if kind == "file":
+            words = read_words(code.files.root / path)
+            is_naming = words is None or bool(words & values)
+        else:
+            module = code.find(path) if kind == "code" else None
+            named = frozenset() if module is None else module.names | module.words
+            is_naming = bool(named & (optional | reachable.REFLECTION | reachable.LOOKUP))
+        if is_naming:
+            return True
+    return False
+
+
+def may_miss_files(modules: Iterable[ModuleCode], statements: Iterable[Statement], code: Code) -> bool:
+    """Return whether code may go on where a library did not find a file, which nothing reports.
+
+    Args:
+        modules: all of the code.
+        statements: those of them that are used.
+        code: of their repository.
+
+    """
+    own = {name.partition(".")[0] for name in code.loaded}
+    libraries = frozenset().union(*(module.libraries for module in modules)) - own
+    is_asking = "duckdb" in libraries and any("glob" in module.words for module in modules)
+    return is_asking or (bool(libraries) and any(statement.is_catching for statement in statements))
 
 
 def _describe(transform: Transform) -> str:

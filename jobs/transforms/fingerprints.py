@@ -7,9 +7,11 @@ from __future__ import annotations
 import __future__
 
 import ast
+import builtins
 import hashlib
 import os
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,8 +22,12 @@ FORMAT = "2"
 """Part of each digest; another one makes every dataset out of date."""
 HEX_LENGTH = 32
 _DOCUMENTED = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_PLAIN = frozenset({*sys.stdlib_module_names, "transforms"} - {"unittest", "doctest"})
+"""Libraries whose decorators and base classes read no docstrings."""
 _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 _WORD = re.compile(r"\w+")
+MAX_WORDS_BYTES = 1_000_000
+"""Largest text file in which names of code are looked for."""
 
 
 @dataclass
@@ -95,6 +101,8 @@ class Files:
             return "f" if place.is_file() else "d" if place.is_dir() else ""
         if kind in ("list", "data"):
             return _hash_names(place, modules=kind == "list")
+        if kind == "paths":
+            return _hash("\n".join(path for path in self._list_paths() if not path.endswith(".py")))
         keys = [f"{'code' if path.endswith('.py') else 'file'}:{path}" for path in self._list_paths()]
         return _hash(repr([(key, self.fingerprint(key)) for key in keys]))
 
@@ -160,6 +168,18 @@ def _write_constant(value: object) -> str:
     return f"{type(value).__name__} {value!r}"
 
 
+def read_words(path: Path) -> frozenset[str] | None:
+    """Return the words of a text file, none of a binary one; None of one that is too large to look through."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_WORDS_BYTES + 1)
+    except OSError:
+        return frozenset()
+    if b"\0" in data:
+        return frozenset()
+    return None if len(data) > MAX_WORDS_BYTES else frozenset(_WORD.findall(data.decode("utf-8", "replace")))
+
+
 def _list_words(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield from _WORD.findall(value)
@@ -169,15 +189,48 @@ def _list_words(value: object) -> Iterator[str]:
 
 
 def _drop_docstrings(tree: ast.Module) -> None:
-    """Remove docstrings, and what else only people read."""
+    """Remove docstrings that no library sees; Pydantic and Click make them part of what they write."""
+    plain = _list_plain(tree)
     pending: list[ast.AST] = [tree]
     while pending:
         node = pending.pop()
-        if isinstance(node, _DOCUMENTED):
+        if isinstance(node, _DOCUMENTED) and all(_find_root(seer) in plain for seer in _list_seers(node)):
             body = [child for child in node.body if not _is_text(child)]
             node.body = body or ([] if isinstance(node, ast.Module) else [ast.copy_location(ast.Pass(), node)])
         for name in _BLOCKS:
             pending += getattr(node, name, ())
+
+
+def _list_plain(tree: ast.Module) -> frozenset[str]:
+    """Return names of what reads no docstrings: builtins, the standard library, declarations, and such classes."""
+    plain = {*dir(builtins)}
+    for node in tree.body:
+        if isinstance(node, ast.Import):
+            plain |= {alias.asname or top for alias in node.names if (top := alias.name.partition(".")[0]) in _PLAIN}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in _PLAIN and not node.level:
+            plain |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, ast.ClassDef) and all(_find_root(seer) in plain for seer in _list_seers(node)):
+            plain.add(node.name)
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            plain.discard(node.name)
+    return frozenset(plain)
+
+
+def _list_seers(node: ast.AST) -> list[ast.expr]:
+    """Return the decorators, base classes and options of a function or class: code that may read its docstring."""
+    keywords: list[ast.keyword] = getattr(node, "keywords", [])
+    return [
+        *getattr(node, "decorator_list", ()),
+        *getattr(node, "bases", ()),
+        *(keyword.value for keyword in keywords if not isinstance(keyword.value, ast.Constant)),
+    ]
+
+
+def _find_root(node: ast.expr) -> str:
+    """Return the first name of an expression such as `a.b(c)[d]`."""
+    while isinstance(node, ast.Attribute | ast.Call | ast.Subscript):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _is_text(node: ast.stmt) -> bool:

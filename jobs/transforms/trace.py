@@ -8,30 +8,66 @@ the kernel reports those (inotify). A key names one dependency:
 `list:conf`            the names in a folder
 `data:pipelines`       the same without Python modules
 `stat:conf/a.json`     whether it is a file, a folder or absent
+`paths:`               the paths of all files but modules
 `tree:`                the whole repository
 """
 
 from __future__ import annotations
 
+import _posixsubprocess
 import builtins
 import ctypes
+import ctypes.util
+import glob
 import importlib
 import importlib.util
 import os
+import pathlib
+import platform
+import stat
 import struct
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from importlib.machinery import ModuleSpec
 from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 TREE = "tree:"
+PATHS = "paths:"
 MAX_FOLDERS = 5000
 """Folders that the kernel watches; a repository with more depends on all its files."""
 _IMPORTLIB = "<frozen importlib."
 _REALPATH = frozenset({"realpath", "_joinrealpath"})
+_LISTERS = frozenset(code.__code__.co_filename for code in (os.walk, glob.glob, pathlib.Path.glob))
+"""Files of the standard library that list a folder and take only names and kinds from it."""
+_QUESTIONS = frozenset(code.__code__.co_filename for code in (os.path.exists, os.path.lexists, pathlib.Path.exists))
+_KINDS = frozenset(
+    {
+        "exists",
+        "lexists",
+        "isfile",
+        "isdir",
+        "islink",
+        "ismount",
+        "is_file",
+        "is_dir",
+        "is_symlink",
+        "is_mount",
+        "resolve",
+    }
+)
+"""Functions that ask for nothing of a path but whether it is a file, a folder or absent."""
+_LOOK_UPS = frozenset({"os.chdir", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.truncate", "sqlite3.connect"})
+"""Events that fail or not by what is at their path."""
+_PROGRAMS = frozenset({"subprocess.Popen", "os.system", "os.posix_spawn", "os.exec", "os.fork", "os.forkpty"})
+_ASKING_SYSTEM = frozenset(module.__file__ for module in (platform, ctypes.util))
+"""Modules that start programs to learn about the system."""
+_EVENTS = frozenset({"open", "os.listdir", "os.scandir", *_LOOK_UPS, *_PROGRAMS})
+_OURS = os.path.dirname(os.path.dirname(__file__)) + os.sep
 _IN_OPEN, _IN_OVERFLOW, _IN_ISDIR = 0x20, 0x4000, 0x40000000
 _IN_FLAGS = os.O_NONBLOCK | os.O_CLOEXEC
+_stat = os.stat
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -54,7 +90,7 @@ class Trace:
     imported_later: set[str] = field(default_factory=set)
     """Modules that were imported while it runs."""
     searched: set[str] = field(default_factory=set)
-    """Folders in which Python looked for modules."""
+    """Folders that Python is listing to look for modules, not reported by the kernel yet."""
     _watcher: _Watcher | None = None
 
     def list_closure(self, path: str) -> set[str]:
@@ -123,8 +159,8 @@ class Trace:
 
     def find_path(self, path: object) -> str | None:
         """Return a path inside the repository as relative text, None for any other."""
-        if isinstance(path, int):
-            path = _read_descriptor(path)
+        if isinstance(path, int) and (path := _read_descriptor(path)) is None:
+            return None
         if not isinstance(path, str | bytes | os.PathLike):
             return None
         text = os.path.abspath(os.fsdecode(path))
@@ -132,15 +168,45 @@ class Trace:
             return "."
         return text[len(self.root) + 1 :] if text.startswith(self.root + os.sep) else None
 
-    def add_look_up(self, path: Any) -> None:
-        """Record that code asked whether something is there; following links to the real path of a module does not count."""
+    def add_look_up(self, path: Any, folder: int | None) -> None:
+        """Record that code asked for the state of a path: the size of a file is told by its bytes.
+
+        Args:
+            path: as the code gave it.
+            folder: the open folder in which it is.
+
+        """
         caller = _find_caller()
-        if (
-            caller is not None
-            and caller.f_code.co_name not in _REALPATH
-            and (inside := self.find_path(path)) is not None
-        ):
-            self.add(f"stat:{inside}")
+        if folder is not None and isinstance(path, str | bytes | os.PathLike):
+            path = os.path.join(_read_descriptor(folder) or "", os.fsdecode(path))
+        # following links to the real path of a module says nothing about files
+        if caller is None or caller.f_code.co_name in _REALPATH or (inside := self.find_path(path)) is None:
+            return
+        self.add_state(inside, is_kind=_is_question(caller))
+
+    def add_state(self, path: str, *, is_kind: bool) -> None:
+        """Record the use of what is at a path, or of nothing but whether it is a file, a folder or absent."""
+        is_file = not is_kind and self._is_file(path)
+        self.add(f"{'file' if is_file else 'stat'}:{path}")
+
+    def _is_file(self, path: str) -> bool:
+        try:
+            return stat.S_ISREG(_stat(os.path.join(self.root, path)).st_mode)
+        except OSError:
+            return False
+
+    def add_program(self) -> None:
+        """Record that another process was started: what it looks for cannot be followed."""
+        frame = _find_caller()
+        while frame is not None:
+            file = frame.f_code.co_filename
+            if file.startswith(self.root + os.sep):
+                break
+            # a library that learns about the system, most of them while they are imported
+            if frame.f_code.co_name == "<module>" or file in _ASKING_SYSTEM or file.startswith(_OURS):
+                return
+            frame = frame.f_back
+        self.add(TREE)
 
     def drain(self, by: str | None = None) -> None:
         """Record what libraries opened since the last call as used by a module; by default the one at work."""
@@ -155,7 +221,9 @@ class Trace:
             if path is None:
                 self.add(TREE, user)
             elif is_folder:
-                if path not in self.searched:
+                if path in self.searched:
+                    self.searched.discard(path)
+                else:
                     self.add(f"list:{path}", user)
             elif path not in self.modules and f"file:{path}" not in opened:
                 self.add(f"file:{path}", user)
@@ -164,20 +232,35 @@ class Trace:
 
     def on_event(self, event: str, args: tuple[Any, ...]) -> None:
         """Record one event of the interpreter."""
-        path = self.find_path("." if args[0] is None else args[0])
+        if event in _PROGRAMS:
+            self.add_program()
+            return
+        place = "." if args[0] is None else args[0]
+        if event == "sqlite3.connect" and isinstance(place, str):
+            place = place.removeprefix("file:").partition("?")[0]
+        path = self.find_path(place)
         if path is None:
             return
         caller = _find_caller()
         is_import = caller is not None and caller.f_code.co_filename.startswith(_IMPORTLIB)
-        if event != "open":
-            if is_import:
-                self.searched.add(path)
-            else:
-                self.add(f"list:{path}")
+        if event in _LOOK_UPS:
+            self.add_state(path, is_kind=True)
+        elif event != "open":
+            self._add_listing(path, caller, is_import=is_import, is_scan=event == "os.scandir")
         elif is_import and path.endswith(".py") and _is_called_by(caller, "get_code"):
             self.add_import(path)
         else:
             self.add(f"file:{path}")
+
+    def _add_listing(self, path: str, caller: FrameType | None, *, is_import: bool, is_scan: bool) -> None:
+        if is_import:
+            self.drain()
+            self.searched.add(path)
+            return
+        self.add(f"list:{path}")
+        if is_scan and caller is not None and caller.f_code.co_filename not in _LISTERS:
+            for name in os.listdir(os.path.join(self.root, path)):
+                self.add_state(os.path.normpath(os.path.join(path, name)), is_kind=False)
 
 
 _active: Trace | None = None
@@ -196,6 +279,8 @@ def start_trace(root: str) -> Trace:
         _wrap_imports()
         for name in ("stat", "lstat", "access"):
             _wrap_look_up(name)
+        _wrap_spawn()
+        os.register_at_fork(after_in_child=_forget)
         _is_hooked = True
     _active = trace
     return trace
@@ -209,8 +294,14 @@ def stop_trace() -> None:
         _active = None
 
 
+def _forget() -> None:
+    """Stop recording in a fork, which would take away what the kernel reports to its parent."""
+    global _active  # noqa: PLW0603 - see above
+    _active = None
+
+
 def _hook(event: str, args: tuple[Any, ...]) -> None:
-    if _active is not None and event in ("open", "os.listdir", "os.scandir"):
+    if _active is not None and event in _EVENTS:
         _record(_active, lambda trace: trace.on_event(event, args))
 
 
@@ -224,7 +315,7 @@ def _record(trace: Trace, act: Callable[[Trace], object]) -> None:
 
 def _wrap_imports() -> None:
     """Learn of imports of modules that are loaded already: the interpreter reports only the first one."""
-    load, load_named = builtins.__import__, importlib.import_module
+    load, load_named, find = builtins.__import__, importlib.import_module, importlib.util.find_spec
 
     def follow(trace: Trace, name: str, names: tuple[str, ...], act: Callable[[], ModuleType]) -> ModuleType:
         caller = _find_caller()
@@ -250,8 +341,17 @@ def _wrap_imports() -> None:
         full = importlib.util.resolve_name(name, package) if package and name.startswith(".") else name
         return follow(_active, full, (), lambda: load_named(name, package))
 
+    def find_spec(name: str, package: str | None = None) -> ModuleSpec | None:
+        if _active is not None:
+            caller = _find_caller()
+            importer = "" if caller is None else caller.f_code.co_filename
+            full = importlib.util.resolve_name(name, package)
+            _record(_active, lambda trace: trace.add_absent(full, importer))
+        return find(name, package)
+
     builtins.__import__ = import_
     importlib.import_module = import_module
+    importlib.util.find_spec = find_spec
 
 
 def _find_package(globals: Any) -> str:
@@ -266,15 +366,36 @@ def _wrap_look_up(name: str) -> None:
 
     def look_up(path: Any, *args: Any, **kwargs: Any) -> Any:
         trace = _active
-        # following links to the real path of a module says nothing about files
         if trace is not None:
-            _record(trace, lambda trace: trace.add_look_up(path))
+            _record(trace, lambda trace: trace.add_look_up(path, kwargs.get("dir_fd")))
         return ask(path, *args, **kwargs)
 
     for supporting in (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks, os.supports_effective_ids):
         if ask in supporting:
             supporting.add(look_up)
     setattr(os, name, look_up)
+
+
+def _wrap_spawn() -> None:
+    """Learn of programs that `multiprocessing` starts, of which the interpreter reports nothing."""
+    spawn: Callable[..., int] = _posixsubprocess.fork_exec
+
+    def fork_exec(*args: Any) -> int:
+        if _active is not None:
+            _record(_active, Trace.add_program)
+        return spawn(*args)
+
+    setattr(_posixsubprocess, "fork_exec", fork_exec)  # noqa: B010 - it has no type
+
+
+def _is_question(frame: FrameType) -> bool:
+    """Return whether a function of the standard library asks only whether something is a file, a folder or absent."""
+    caller: FrameType | None = frame
+    while caller is not None and caller.f_code.co_filename in _QUESTIONS:
+        if caller.f_code.co_name in _KINDS:
+            return True
+        caller = caller.f_back
+    return False
 
 
 def _find_user(root: str) -> str:
@@ -305,10 +426,12 @@ def _is_called_by(frame: FrameType | None, name: str) -> bool:
 
 
 def _read_descriptor(number: int) -> str | None:
+    """Return the path of an open file or folder; None for a pipe and the like."""
     try:
-        return os.readlink(f"/proc/self/fd/{number}")
+        path = os.readlink(f"/proc/self/fd/{number}")
     except OSError:
         return None
+    return path if path.startswith(os.sep) else None
 
 
 def _list_packages(path: str) -> Iterator[str]:

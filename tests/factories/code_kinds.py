@@ -344,4 +344,159 @@ KINDS = (
         below="@transform.using(out=TableOutput('/x/t{n}'))\ndef compute{n}(out, weight=3):\n    out.write(weight)\n",
         edits=(("", "weight=3", "weight=4"),),
     ),
+    Kind(
+        "size",
+        "(os.path.getsize('data/z{n}.txt'), [entry.stat().st_size for entry in os.scandir('scan{n}')])",
+        top="import os\n",
+        files={"data/z{n}.txt": "one", "scan{n}/a.txt": "one"},
+        edits=(("data/z{n}.txt", "one", "three"), ("scan{n}/a.txt", "one", "three")),
+    ),
+    Kind(
+        "find_spec",
+        "importlib.util.find_spec('pipelines.found{n}') is None",
+        top="import importlib.util\nHAS{n} = importlib.util.find_spec('pipelines.seen{n}') is None\n",
+        edits=(("pipelines/found{n}.py", "", "X = 1\n"), ("pipelines/seen{n}.py", "", "X = 1\n")),
+    ),
+    Kind(
+        "native_listing",
+        "duckdb.sql(\"FROM glob('pipelines/g{n}*.csv')\").fetchall()",
+        top="import duckdb\n",
+        edits=(("pipelines/g{n}.csv", "", "a\n1\n"),),
+    ),
+    Kind(
+        "entered_folder",
+        "enter{n}()",
+        top=(
+            "import os, sqlite3\n\ndef enter{n}():\n    try:\n        sqlite3.connect('file:data/b{n}.db?mode=ro', uri=True)\n"
+            "        return 'base'\n    except sqlite3.OperationalError:\n        pass\n    try:\n        os.chdir('enter{n}')\n"
+            "    except OSError:\n        return None\n    return 'folder'\n"
+        ),
+        edits=(("enter{n}/a.txt", "", "x"), ("data/b{n}.db", "", "x")),
+    ),
+    Kind(
+        "open_folder",
+        "inside{n}()",
+        top=(
+            "import os\n\ndef inside{n}():\n    folder = os.open('pipelines', os.O_RDONLY)\n    try:\n"
+            "        return os.stat('w{n}.txt', dir_fd=folder).st_size\n    except OSError:\n        return None\n"
+        ),
+        edits=(("pipelines/w{n}.txt", "", "x"),),
+    ),
+    Kind("program", "subprocess.call(['test', '-e', 'flags/p{n}'])", top="import subprocess\n", edits=(("flags/p{n}", "", "x"),)),
+    Kind(
+        "fork",
+        "ask{n}()",
+        top=(
+            "import os\n\ndef ask{n}():\n    read, write = os.pipe()\n    child = os.fork()\n    if child == 0:\n"
+            "        os.write(write, str(os.path.exists('flags/f{n}')).encode())\n        os._exit(0)\n    os.waitpid(child, 0)\n"
+            "    return os.read(read, 9)\n"
+        ),
+        edits=(("flags/f{n}", "", "x"),),
+    ),
+    Kind(
+        "spawn",
+        "spawn{n}()",
+        top=(
+            "import os\n\ndef spawn{n}():\n    from multiprocessing.util import spawnv_passfds\n"
+            "    child = spawnv_passfds(b'/usr/bin/test', [b'test', b'-e', b'flags/s{n}'], [])\n    return os.waitpid(child, 0)[1]\n"
+        ),
+        edits=(("flags/s{n}", "", "x"),),
+    ),
+    Kind(
+        "used_up",
+        "REST{n}",
+        top="ROWS{n} = iter([1, 2, 3, 4])\nONE{n} = list(ROWS{n})\nREST{n} = list(ROWS{n})\n",
+        edits=(("", "ONE{n} = list(ROWS{n})\n", ""),),
+    ),
+    Kind(
+        "default_item",
+        "len(COUNTS{n})",
+        top="import collections\nCOUNTS{n} = collections.defaultdict(int)\nPEEK{n} = COUNTS{n}['x']\n",
+        edits=(("", "PEEK{n} = COUNTS{n}['x']\n", ""), ("", "PEEK{n} =", "def unused{n}(x: COUNTS{n}['y']):\n    pass\n\nPEEK{n} =")),
+    ),
+    Kind(
+        "active_attribute",
+        "len(READ{n})",
+        top="from settings{n} import SETTINGS, READ as READ{n}\nWEIGHT{n} = SETTINGS.weight\n",
+        files={
+            "settings{n}.py": (
+                "READ = []\n\nclass Settings:\n    @property\n    def weight(self):\n        READ.append(1)\n\nSETTINGS = Settings()\n"
+            )
+        },
+        edits=(("", "WEIGHT{n} = SETTINGS.weight\n", ""),),
+    ),
+    Kind(
+        "rebound_import",
+        "list(SEEN{n})",
+        top="from own{n} import sorted, SEEN as SEEN{n}\nfrom own{n} import *\nIDS{n} = sorted((2, 1))\n",
+        files={
+            "own{n}.py": "SEEN = []\n\ndef sorted(items):\n    SEEN.append(items)\n\nclass re:\n    compile = SEEN.append\n",
+        },
+        below=(
+            "import re\ntry:\n    from own{n} import re\nexcept ImportError:\n    pass\nWORD{n} = re.compile('a')\n\n"
+            '@transform.using(out=TableOutput("/x/t{n}"))\ndef compute{n}(out):\n    out.write({value})\n'
+        ),
+        edits=(("", "sorted((2, 1))", "sorted((3, 1))"), ("", "compile('a')", "compile('b')")),
+    ),
+    Kind(
+        "docstring_by_name",
+        "getattr(about{n}, '__doc__')",
+        top='def about{n}():\n    """One."""\n',
+        edits=(("", '"""One."""', '"""Two."""'),),
+    ),
+    Kind(
+        "own_names",
+        "getattr(sys.modules[__name__], 'say_' + WHICH{n})()",
+        top="import sys\nWHICH{n} = 'it'\n\ndef say_it():\n    return 1\n",
+        edits=(("", "return 1", "return 2"),),
+    ),
+    Kind(
+        "late_module_names_it",
+        "late{n}()",
+        top="import pipelines.base{n} as base{n}\n\ndef late{n}():\n    import lazy.ask{n}\n    return lazy.ask{n}.call(base{n}.MAKER)\n",
+        files={
+            "pipelines/base{n}.py": "class Maker:\n    def make(self):\n        return 0\n\nMAKER = Maker()\n\ndef hidden():\n    return 1\n",
+            "lazy/ask{n}.py": "import sys\n\ndef call(maker):\n    return sys.modules[type(maker).__module__].hidden()\n",
+        },
+        edits=(("pipelines/base{n}.py", "return 1", "return 2"),),
+    ),
+    Kind(
+        "module_as_value",
+        "'{{0.VAL{}}}'.format(REST{n}).format(pipelines.values{n})",
+        top="import pipelines.values{n}\nREST{n} = 'UE'\n",
+        files={"pipelines/values{n}.py": "VALUE = 1\n"},
+        edits=(("pipelines/values{n}.py", "VALUE = 1", "VALUE = 2"),),
+    ),
+    Kind(
+        "query_names_it",
+        "duckdb.sql(pathlib.Path('sql/alias{n}.sql').read_text()).fetchall()",
+        top=(
+            "import duckdb, pathlib\nimport polars as pl\nOLD{n} = pl.DataFrame({'a': [1]})\nNEW{n} = pl.DataFrame({'a': [2]})\n"
+            "rates{n} = OLD{n}\n"
+        ),
+        files={"sql/alias{n}.sql": "FROM rates{n}"},
+        edits=(("", "rates{n} = OLD{n}", "rates{n} = NEW{n}"),),
+    ),
+    Kind(
+        "docstring_of_a_library",
+        "click.Context(show{n}).get_help()",
+        top='import click\n\n@click.command()\ndef show{n}():\n    """One."""\n',
+        edits=(("", '"""One."""', '"""Two."""'),),
+    ),
+    Kind(
+        "missing_for_a_library",
+        "read{n}()",
+        top=(
+            "import polars as pl\n\ndef read{n}():\n    try:\n        return pl.read_csv('data/m{n}.csv')['a'].sum()\n"
+            "    except FileNotFoundError:\n        return None\n"
+        ),
+        edits=(("data/m{n}.csv", "", "a\n1\n"),),
+    ),
+    Kind(
+        "size_by_a_library",
+        "fs.LocalFileSystem().get_file_info('data/i{n}.txt').size",
+        top="from pyarrow import fs\n",
+        files={"data/i{n}.txt": "one"},
+        edits=(("data/i{n}.txt", "one", "three"),),
+    ),
 )  # fmt: skip

@@ -117,6 +117,35 @@ def test_demo_edits_are_precise(tmp_path: Path, file: str, old: str, new: str, n
     } == names
 
 
+ORDINARY = (
+    "import contextlib, dataclasses, enum, functools\nfrom collections.abc import Mapping\nfrom shop import spare, used\n\n\n"
+    '@dataclasses.dataclass(frozen=True)\nclass Order:\n    """One."""\n\n    size: int = 1\n\n\n'
+    'class Colour(enum.StrEnum):\n    """One."""\n\n    RED = \'red\'\n\n\n'
+    "def count(rows: Mapping[str, list[int]] | None = None) -> int | None:\n    return 1\n\n\n"
+    "@functools.cache\ndef load(path: str) -> str:\n    return path + '1'\n\n\n"
+    "@contextlib.contextmanager\ndef step(name):\n    yield 1\n\n\n"
+    "by_size = lambda order: order.size + 1\nFOLDER = 'data'\nFILE = f'{FOLDER}/1'\n\n\n"
+    "@transform.using(out=TableOutput('/shop/a'))\ndef compute(out):\n    out.write([used(), Order(), Colour.RED])\n"
+)
+
+
+def test_definitions_that_are_not_used_do_not_count(tmp_path: Path) -> None:
+    files = {
+        "pipelines/a.py": HEAD.replace("transform, incremental, configure, Check", "transform") + ORDINARY,
+        "shop/__init__.py": "from .inner import spare, used\n\n__all__ = ['used', 'spare']\n",
+        "shop/inner.py": "def used():\n    return 0\n\n\ndef spare():\n    return 1\n",
+    }
+    changed = {path: text.replace("One.", "Two.").replace("1\n\n\n", "2\n\n\n") for path, text in files.items()}
+    changed["pipelines/a.py"] = (
+        changed["pipelines/a.py"].replace("size: int = 2", "size: int = 1").replace("/1'", "/2'")
+    )
+    changed["shop/inner.py"] = files["shop/inner.py"].replace("return 1", "return 2")
+    assert all(changed[path] != files[path] for path in ("pipelines/a.py", "shop/inner.py"))
+    (before,) = publish_files(tmp_path / "before", files).jobspecs
+    (after,) = publish_files(tmp_path / "after", changed).jobspecs
+    assert before.digest == after.digest
+
+
 def test_values_that_cannot_be_compared_make_everything_count(tmp_path: Path) -> None:
     source = HEAD + (
         "\nclass Lock:\n    __slots__ = ()\n\ndef make(held):\n    @transform.using(out=TableOutput('/x/a'))\n"

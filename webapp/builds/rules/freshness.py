@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 MOST_NAMED = 3
 """Files that a reason names."""
-_WORDS = {"list": "names in {}", "data": "names in {}", "tree": "all files"}
+_WORDS = {"list": "names in {}", "data": "names in {}", "tree": "all files", "paths": "names of all files"}
 
 
 class FreshnessVerdict(NamedTuple):
