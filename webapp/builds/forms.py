@@ -31,7 +31,7 @@ def read_file_form(query: Mapping[str, str]) -> FileForm:
 def _read_types(text: str) -> dict[str, str]:
     try:
         types = json.loads(text or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         types = None
     if not isinstance(types, dict) or not all(isinstance(kind, str) for kind in types.values()):
         message = 'types is a JSON object, column to type, such as {"code": "string"}.'

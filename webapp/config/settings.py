@@ -171,6 +171,7 @@ MIDDLEWARE = [
     "webapp.core.http.ErrorMiddleware",
     "webapp.accounts.middleware.PrincipalMiddleware",
     "webapp.core.once.AskOnceMiddleware",
+    "webapp.core.budgets.BudgetMiddleware",
     "webapp.datasets.middleware.DatasetColours",
 ]
 ROOT_URLCONF = "webapp.config.urls"

@@ -38,6 +38,8 @@ Modules:
     byte_cache: what was used lately, bounded by its bytes.
     change_counter: whether anybody has committed anything since.
     once: questions that a request asks once.
+    budgets: the time that a page can spend on decoration.
+    helpers: functions over hostile text, in processes that end at a deadline.
     sessions: Django's sessions, which end after a time and at an age.
     later: what a request notes and another thread writes.
     prepared: query sets whose SQL is made once.

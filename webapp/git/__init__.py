@@ -11,6 +11,8 @@ Modules:
     program: the git program, with limits.
     values: plain values that it hands out.
     diff: code differences: files, hunks and lines.
+    colours: syntax colours of a text.
+    sequences: differences between two lists of words or lines.
     conflicts: files that a merge leaves open, and how they are settled.
     entries: the keys and values of a TOML file, told apart where both sides change them.
     paths: which file names may be written.

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
-from functools import cache, lru_cache
-from itertools import pairwise, zip_longest
+from functools import lru_cache
+from itertools import accumulate, zip_longest
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 from typing import Literal as OneOf
 
 import pygit2
 from pygit2.enums import DeltaStatus, FileMode
-from pygments import lex
 from pygments.lexers import find_lexer_class_for_filename
-from pygments.lexers.special import TextLexer
-from pygments.token import Comment, Keyword, Literal, Name, Operator
+
+from webapp.core.budgets import spending
+from webapp.core.helpers import OutOfTime, call_helper
+from webapp.git.sequences import list_runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pygments.lexer import Lexer
-    from pygments.token import _TokenType
+    from webapp.core.budgets import Budget
 
 __all__ = [
     "MAX_COLOUR_BYTES",
@@ -47,21 +46,6 @@ MAX_LINE = 2_000
 MAX_FILE_LINES = 20_000
 _MARK_SHARE = 0.5
 _WORDS = re.compile(r"\w+|\s+|[^\w\s]")
-_FAMILIES: tuple[tuple[_TokenType, str], ...] = (
-    (Comment, "c1"),
-    (Keyword, "k"),
-    (Operator.Word, "k"),
-    (Literal.String, "s2"),
-    (Literal.Number, "mi"),
-    (Name.Function, "nf"),
-    (Name.Decorator, "nf"),
-    (Name.Class, "nc"),
-    (Name.Namespace, "nc"),
-    (Name.Tag, "nc"),
-    (Name.Attribute, "nc"),
-    (Name.Builtin, "mi"),
-    (Name.Constant, "mi"),
-)
 _STATUSES: dict[DeltaStatus, FileStatus] = {
     DeltaStatus.ADDED: "added",
     DeltaStatus.DELETED: "deleted",
@@ -314,63 +298,60 @@ def limit_lines(file: FileDiff, *, limit: int) -> FileDiff:
 
 
 def decorate(file: FileDiff, *, old: bytes, new: bytes) -> FileDiff:
-    """Add syntax colours and the marks of changed words to a file's lines."""
-    before = _coloured(file.old_path, old)
-    after = _coloured(file.path, new)
-    hunks = tuple(replace(hunk, lines=_decorate_lines(hunk.lines, before, after)) for hunk in file.hunks)
+    """Add syntax colours and the marks of changed words to a file's lines; call it for the lines that are shown.
+
+    Lines beyond the page's budget stay plain.
+    """
+    shown = [line for hunk in file.hunks for line in hunk.lines]
+    before = _coloured(
+        file.old_path, old, lines=max((line.old or 0 for line in shown if line.kind == "deleted"), default=0)
+    )
+    after = _coloured(file.path, new, lines=max((line.new or 0 for line in shown), default=0))
+    with spending() as budget:
+        hunks = tuple(
+            replace(hunk, lines=_decorate_lines(hunk.lines, before, after, budget=budget)) for hunk in file.hunks
+        )
     return replace(file, hunks=hunks)
 
 
 def colour_lines(path: str, content: str) -> list[tuple[Span, ...]]:
-    """Split a text into lines of coloured spans, by the language that the file name tells."""
-    lines: list[tuple[Span, ...]] = []
-    current: list[Span] = []
-    for token, value in lex(content, _lexer(path)):
-        name = _token_class(token)
-        for position, piece in enumerate(value.split("\n")):
-            if position:
-                lines.append(tuple(current))
-                current = []
-            if not piece:
-                continue
-            if current and (current[-1].token == name or not piece.strip()):
-                current[-1] = Span(current[-1].text + piece, current[-1].token)
-            else:
-                current.append(Span(piece, name))
-    if current:
-        lines.append(tuple(current))
-    return lines
-
-
-@cache
-def _token_class(token: _TokenType) -> str:
-    """Return the one class of a token's family: what shows no colour of its own needs no element of its own."""
-    for family, name in _FAMILIES:
-        if token in family:  # type: ignore[comparison-overlap]  # Pygments gives `in` a meaning of its own
-            return name
-    return ""
-
-
-def _lexer(path: str) -> Lexer:
-    return _find_lexer(PurePosixPath(path).name)(stripnl=False, ensurenl=False)
+    """Split a text into lines of coloured spans, by the language that the file name tells; plain without time for more."""
+    lines = content.split("\n")
+    if not lines[-1]:
+        lines.pop()
+    name = PurePosixPath(path).name
+    plain: list[tuple[Span, ...]] = [(Span(line),) if line else () for line in lines]
+    if not _has_lexer(name):
+        return plain
+    with spending() as budget:
+        try:
+            coloured = call_helper("webapp.git.colours", "colour", name, content, seconds=budget.left)
+        except OutOfTime:
+            return plain
+        for number, pieces in enumerate(coloured[: len(plain)]):
+            if len(pieces) > 1 and not budget.take_pieces(len(pieces)):
+                break
+            plain[number] = tuple(Span(text, token) for text, token in pieces)
+    return plain
 
 
 @lru_cache(maxsize=1024)
-def _find_lexer(name: str) -> type[Lexer]:
+def _has_lexer(name: str) -> bool:
     """Keep what was found: Pygments compares a file's name with the patterns of some five hundred languages."""
-    return find_lexer_class_for_filename(name) or TextLexer
+    return find_lexer_class_for_filename(name) is not None
 
 
-def _coloured(path: str, content: bytes) -> list[tuple[Span, ...]]:
-    if len(content) > MAX_COLOUR_BYTES or b"\0" in content[:8000]:
+def _coloured(path: str, content: bytes, *, lines: int) -> list[tuple[Span, ...]]:
+    if len(content) > MAX_COLOUR_BYTES or b"\0" in content[:8000] or not lines:
         return []
-    return colour_lines(path, content.decode("utf-8", "replace").replace("\r\n", "\n"))
+    text = content.decode("utf-8", "replace").replace("\r\n", "\n")
+    return colour_lines(path, "".join(f"{line}\n" for line in text.split("\n", lines)[:lines]))
 
 
 def _decorate_lines(
-    lines: Sequence[Line], before: list[tuple[Span, ...]], after: list[tuple[Span, ...]]
+    lines: Sequence[Line], before: list[tuple[Span, ...]], after: list[tuple[Span, ...]], *, budget: Budget
 ) -> tuple[Line, ...]:
-    marks = _word_marks(lines)
+    marks = _word_marks(lines, budget)
     decorated = []
     for position, line in enumerate(lines):
         number, side = (line.old, before) if line.kind == "deleted" else (line.new, after)
@@ -382,7 +363,7 @@ def _decorate_lines(
     return tuple(decorated)
 
 
-def _word_marks(lines: Sequence[Line]) -> dict[int, list[tuple[int, int]]]:
+def _word_marks(lines: Sequence[Line], budget: Budget) -> dict[int, list[tuple[int, int]]]:
     """Find, in runs of deleted lines followed by as many added ones, the characters that differ."""
     marks: dict[int, list[tuple[int, int]]] = {}
     position = 0
@@ -391,9 +372,11 @@ def _word_marks(lines: Sequence[Line]) -> dict[int, list[tuple[int, int]]]:
         added = _run(lines, position + deleted, "added")
         if deleted and deleted == added:
             for offset in range(deleted):
+                if not budget.left:
+                    return marks
                 old, new = position + offset, position + deleted + offset
                 pair = _marks_of_pair(lines[old].text, lines[new].text)
-                if pair is not None:
+                if pair is not None and budget.take_pieces(2 * (len(pair[0]) + len(pair[1]))):
                     marks[old], marks[new] = pair
         position += max(deleted + added, 1)
     return marks
@@ -410,36 +393,36 @@ def _marks_of_pair(old: str, new: str) -> tuple[list[tuple[int, int]], list[tupl
     if max(len(old), len(new)) > MAX_LINE:
         return None
     before, after = _WORDS.findall(old), _WORDS.findall(new)
-    matcher = SequenceMatcher(None, before, after, autojunk=False)
-    if matcher.ratio() < _MARK_SHARE:
+    runs = list_runs(before, after)
+    equal = sum(run.old_end - run.old_start for run in runs if run.is_equal)
+    if 2 * equal < _MARK_SHARE * (len(before) + len(after)):
         # Two different lines: marking nearly everything says nothing.
         return None
-    left: list[tuple[int, int]] = []
-    right: list[tuple[int, int]] = []
-    for kind, a1, a2, b1, b2 in matcher.get_opcodes():
-        if kind == "equal":
-            continue
-        left.extend(_range(before, a1, a2))
-        right.extend(_range(after, b1, b2))
+    old_places, new_places = _places(before), _places(after)
+    changed = [run for run in runs if not run.is_equal]
+    left = [(old_places[run.old_start], old_places[run.old_end]) for run in changed if run.old_end > run.old_start]
+    right = [(new_places[run.new_start], new_places[run.new_end]) for run in changed if run.new_end > run.new_start]
     return left, right
 
 
-def _range(words: list[str], start: int, end: int) -> list[tuple[int, int]]:
-    if start == end:
-        return []
-    first = sum(len(word) for word in words[:start])
-    return [(first, first + sum(len(word) for word in words[start:end]))]
+def _places(words: Sequence[str]) -> list[int]:
+    """Return the place in the line at which each word starts, and the line's end."""
+    return [*accumulate((len(word) for word in words), initial=0)]
 
 
 def _split_by_marks(spans: Sequence[Span], marks: Sequence[tuple[int, int]]) -> Iterator[Span]:
+    """Split spans at the ends of marks, which are in order and do not overlap."""
     if not marks:
         yield from spans
         return
-    start = 0
+    # Whether the text is marked changes at each cut.
+    cuts = [cut for mark in marks for cut in mark]
+    passed = place = 0
     for span in spans:
-        end = start + len(span.text)
-        cuts = sorted({start, end, *(cut for mark in marks for cut in mark if start < cut < end)})
-        for left, right in pairwise(cuts):
-            inside = any(first <= left and right <= last for first, last in marks)
-            yield Span(span.text[left - start : right - start], span.token, inside)
-        start = end
+        start, end = place, place + len(span.text)
+        while place < end:
+            while passed < len(cuts) and cuts[passed] <= place:
+                passed += 1
+            until = min(end, cuts[passed]) if passed < len(cuts) else end
+            yield Span(span.text[place - start : until - start], span.token, passed % 2 == 1)
+            place = until

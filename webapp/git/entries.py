@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import tomllib
-from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, NamedTuple
+
+from webapp.git.sequences import list_runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -49,9 +50,9 @@ def read_entries(text: str) -> list[TomlEntry] | None:
 
 def pair_entries(ours: Sequence[TomlEntry], theirs: Sequence[TomlEntry]) -> Iterator[tuple[str, str]]:
     """Pair the lines of both sides by their keys, in an order that keeps that of each side; what one has not is empty."""
-    matcher = SequenceMatcher(None, [entry.key for entry in ours], [entry.key for entry in theirs], autojunk=False)
-    for tag, our_start, our_end, their_start, their_end in matcher.get_opcodes():
-        if tag == "equal":
+    runs = list_runs([entry.key for entry in ours], [entry.key for entry in theirs])
+    for is_equal, our_start, our_end, their_start, their_end in runs:
+        if is_equal:
             pairs = zip(ours[our_start:our_end], theirs[their_start:their_end], strict=True)
             yield from ((our_entry.lines, their_entry.lines) for our_entry, their_entry in pairs)
         else:
@@ -79,6 +80,6 @@ def _find_key(text: str) -> str:
 def _is_whole(lines: str) -> bool:
     try:
         tomllib.loads(lines)
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         return False
     return True

@@ -277,7 +277,7 @@ class CommitView(RepositoryEndpoint):
         commit = queries.get_commit(repository, sha)
         branch = request.query_params.get("branch", "")
         published = queries.publications_of_commits(repository, [commit.sha], branch=branch)
-        files = queries.diff_commit(repository, commit.sha, coloured=False)
+        files = queries.diff_commit(repository, commit.sha)
         return Response(
             {
                 **shapes.ListedCommitSerializer(commit, context={"publications": published}).data,
@@ -367,7 +367,7 @@ class CompareView(RepositoryEndpoint):
             message = "Say which head to compare: ?base=&head=."
             raise BadRequest(message, code="missing_head")
         overview = queries.compare_overview(repository, base, head)
-        files = queries.compare(repository, overview.base_sha, overview.head_sha, coloured=False)
+        files = queries.compare(repository, overview.base_sha, overview.head_sha)
         return Response(
             {
                 "base": base,

@@ -242,7 +242,7 @@ class _Position:
         try:
             padded = cursor + "=" * (-len(cursor) % 4)
             name, start, most = json.loads(base64.urlsafe_b64decode(padded.encode("ascii")))
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise problem from error
         if name != digest or type(start) is not int or not (most is None or type(most) is int):
             raise problem

@@ -148,7 +148,7 @@ def read_dataset_rules(text: str) -> dict[str, ComparisonRules]:
     """Read the rules of each dataset. A file that does not parse has none: publication already names that error."""
     try:
         tables = tomllib.loads(text).get("datasets", {})
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         return {}
     if not isinstance(tables, dict):
         return {}

@@ -6,8 +6,9 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from typing import Any, Literal
+
+from webapp.git.sequences import list_runs
 
 MOST_WORDS = 2_000
 """Of one end; a text of more is shown as a whole that changed, since finding its words takes their number squared."""
@@ -39,10 +40,10 @@ def diff_words(before: str, after: str) -> tuple[list[Piece], list[Piece]]:
     if max(len(old), len(new)) > MOST_WORDS:
         return [Piece(before, is_changed=True)], [Piece(after, is_changed=True)]
     sides: tuple[list[Piece], list[Piece]] = ([], [])
-    for tag, start, end, from_, to in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+    for is_equal, start, end, from_, to in list_runs(old, new):
         for pieces, words in ((sides[0], old[start:end]), (sides[1], new[from_:to])):
             if words:
-                pieces.append(Piece("".join(words), is_changed=tag != "equal"))
+                pieces.append(Piece("".join(words), is_changed=not is_equal))
     return sides
 
 
@@ -51,7 +52,7 @@ def read_document(value: Any) -> Any:
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
         try:
             value = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
     return value if isinstance(value, dict | list) else None
 
@@ -61,18 +62,29 @@ def diff_documents(before: Any, after: Any) -> list[DocumentLine]:
     old, new = _write_lines(before), _write_lines(after)
     if max(len(old), len(new)) > MOST_LINES:
         return [*_tell("removed", old[:MOST_LINES]), *_tell("added", new[:MOST_LINES])]
+    runs = list_runs(old, new)
+    if all(run.is_equal for run in runs):
+        return []
     lines: list[DocumentLine] = []
-    shown = 0
-    for group in SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(CONTEXT):
-        if group[0][1] > shown:
-            lines.append(DocumentLine("gap", ""))
-        for tag, start, end, from_, to in group:
-            if tag == "equal":
-                lines += _tell("same", old[start:end])
-            else:
-                lines += [*_tell("removed", old[start:end]), *_tell("added", new[from_:to])]
-        shown = group[-1][2]
-    return [*lines, DocumentLine("gap", "")] if lines and shown < len(old) else lines
+    for place, run in enumerate(runs):
+        if not run.is_equal:
+            lines += [
+                *_tell("removed", old[run.old_start : run.old_end]),
+                *_tell("added", new[run.new_start : run.new_end]),
+            ]
+            continue
+        is_first, is_last = place == 0, place == len(runs) - 1
+        same = old[run.old_start : run.old_end]
+        lines += _shorten(same, head=0 if is_first else CONTEXT, tail=0 if is_last else CONTEXT)
+    return lines
+
+
+def _shorten(lines: list[str], *, head: int, tail: int) -> list[DocumentLine]:
+    """Return the first and last of equal lines, with a gap for those between."""
+    if len(lines) <= head + tail:
+        return _tell("same", lines)
+    end = len(lines) - tail
+    return [*_tell("same", lines[:head]), DocumentLine("gap", ""), *_tell("same", lines[end:])]
 
 
 def _write_lines(document: Any) -> list[str]:

@@ -8,17 +8,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 import nh3
+from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markdown_it.utils import OptionsDict
 
+from webapp.core.budgets import spending
+from webapp.core.helpers import OutOfTime, call_helper
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 
 _PARSER = MarkdownIt("commonmark", {"html": False, "linkify": False}).enable(["table", "strikethrough"])
 _TAGS = {
@@ -31,6 +35,10 @@ _ATTRIBUTES = {
     "table": {"class"},
     **{f"h{level}": {"id"} for level in range(2, 7)},
 }
+MOST_IN_PLACE = 2_000
+"""Characters of a text that is parsed in this process; the time it takes grows with their square, to 50 ms."""
+MOST_TOKENS = 30_000
+"""Parts of a text that is shown as Markdown."""
 _ANCHOR = "md-"
 """Before the names of headings, which are the author's: the page has ids of its own."""
 
@@ -77,7 +85,10 @@ def render(text: str, links: Mapping[str, str] | None = None) -> SafeString:
         links: addresses of what the text names, by how it is written there; in code nothing is linked.
 
     """
-    return _render(text, tuple(item for item in (links or {}).items() if item[0] in text))
+    try:
+        return _render(text, tuple(item for item in (links or {}).items() if item[0] in text))
+    except OutOfTime:
+        return _show_plain(text)
 
 
 @lru_cache(maxsize=256)
@@ -90,7 +101,10 @@ def _render(text: str, links: tuple[tuple[str, str], ...]) -> SafeString:
 
 def render_file(text: str, file: MarkdownFile) -> SafeString:
     """Render a file's Markdown: its links lead to files and headings, its code has colours."""
-    tokens = _parse(text, lowered=file.lowered)
+    try:
+        tokens = _parse(text, lowered=file.lowered)
+    except OutOfTime:
+        return _show_plain(text)
     _name_headings(tokens)
     for token in _walk(tokens):
         if token.type == "link_open":
@@ -125,8 +139,33 @@ def _list_texts(tokens: Iterable[Token]) -> Iterator[str]:
             yield token.content
 
 
-def _parse(text: str, *, lowered: int = 2) -> list[Token]:
+def parse(text: str) -> list[MutableMapping[str, Any]]:
+    """Parse Markdown in a helper process."""
     tokens = _PARSER.parse(text)
+    if sum(1 + len(token.children or ()) for token in tokens) > MOST_TOKENS:
+        return []
+    return [token.as_dict() for token in tokens]
+
+
+def _show_plain(text: str) -> SafeString:
+    return format_html("<pre>{}</pre>", text)
+
+
+def _parse(text: str, *, lowered: int = 2) -> list[Token]:
+    """Parse Markdown.
+
+    Raises:
+        OutOfTime: it takes longer than the page can wait, or has too many parts.
+
+    """
+    with spending() as budget:
+        if len(text) <= MOST_IN_PLACE and budget.left:
+            tokens = _PARSER.parse(text)
+        else:
+            parsed = call_helper(__name__, "parse", text, seconds=budget.left)
+            if not parsed and text.strip():
+                raise OutOfTime
+            tokens = [Token.from_dict(token) for token in parsed]
     for token in tokens:
         if token.type in {"heading_open", "heading_close"}:
             token.tag = f"h{min(6, int(token.tag[1]) + lowered)}"

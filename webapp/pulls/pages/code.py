@@ -317,8 +317,9 @@ def view_file(
 ) -> FileView:
     """Return a file of a diff with its addresses, long ones cut."""
     is_there = file.status != "deleted"
+    shown = file if whole == file.path else limit_lines(file, limit=LINES)
     return FileView(
-        file=file if whole == file.path else limit_lines(file, limit=LINES),
+        file=repositories.decorate_files(repository, [shown])[0],
         id=f"file-{file.path}",
         url=ref_url(repository, "blob", ref, file.path) if is_there else "",
         edit_url=ref_url(repository, "edit", ref, file.path) if is_there and may_edit and not file.is_binary else "",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class FileList(LazyList[str, FileDiff]):
-    """Files without colours; after a merge, those that it changed. The lines are read of those alone that are looked at."""
+    """Files of a pull request; after a merge, those that it changed. The lines are read of those alone that are looked at."""
 
     def __init__(self, pull: PullRequest) -> None:
         self._pull = pull
@@ -24,4 +24,4 @@ class FileList(LazyList[str, FileDiff]):
 
     def _load(self, places: Sequence[str]) -> list[FileDiff]:
         pull = self._pull
-        return repositories.compare(pull.repository, find_base(pull), pull.head_sha, paths=places, coloured=False)
+        return repositories.compare(pull.repository, find_base(pull), pull.head_sha, paths=places)

@@ -165,8 +165,8 @@ def blob_page(principal: Principal, repository: Repository, ref: str, path: str,
         commit = next(git.iterate_commits(common.head, path=path), None)
     publication = branch_queries.get_publication(repository, common.ref, common.head)
     is_text = blob is not None and not blob.is_binary and blob.kind == "file"
-    lines = list_lines(path, blob.text) if blob is not None and is_text else []
-    shown = lines if whole else lines[:LINES_AT_ONCE]
+    limit = None if whole else LINES_AT_ONCE
+    shown, count = list_lines(path, blob.text, limit=limit) if blob is not None and is_text else ([], 0)
     return BlobPage(
         frame=common,
         path=path,
@@ -174,8 +174,8 @@ def blob_page(principal: Principal, repository: Repository, ref: str, path: str,
         blob=blob,
         size=size,
         lines=tuple(enumerate(shown, start=1)),
-        line_count=len(lines),
-        cut=len(shown) < len(lines),
+        line_count=count,
+        cut=len(shown) < count,
         is_text=is_text,
         preview=render_markdown(repository, common.ref, path, blob.text) if blob is not None and is_text else "",
         commit=code.name_authors([commit])[0] if commit else None,

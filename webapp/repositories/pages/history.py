@@ -139,10 +139,13 @@ def commit_rows(repository: Repository, commits: Sequence[CommitInfo], *, branch
     )
 
 
-def diff_view(changes: CodeDiff, choice: DiffChoice, read: Callable[..., list[FileDiff]]) -> DiffView:
+def diff_view(
+    repository: Repository, changes: CodeDiff, choice: DiffChoice, read: Callable[..., list[FileDiff]]
+) -> DiffView:
     """Collect a page of the files of a comparison; it holds only so many lines, the rest is loaded by file.
 
     Args:
+        repository: whose files they are.
         changes: what all files are.
         choice: how they are shown, and the page or the file that is asked for.
         read: returns the files of some `paths` with their lines.
@@ -161,7 +164,7 @@ def diff_view(changes: CodeDiff, choice: DiffChoice, read: Callable[..., list[Fi
         left -= cut.line_count
         shown.append(cut)
     return DiffView(
-        files=tuple(shown),
+        files=tuple(code.decorate_files(repository, shown)),
         total=len(paths),
         additions=changes.additions,
         deletions=changes.deletions,
@@ -183,7 +186,7 @@ def commit_page(principal: Principal, repository: Repository, sha: str, choice: 
         publications=tuple(publications),
         pending=any(item.status == "pending" for item in publications),
         statuses=tuple(list_statuses(repository, commit.sha)),
-        diff=diff_view(changes, choice, partial(code.diff_commit, repository, commit.sha)),
+        diff=diff_view(repository, changes, choice, partial(code.diff_commit, repository, commit.sha)),
     )
 
 
@@ -206,7 +209,7 @@ def compare_page(
         options_url=f"/r/{repository.name}/branches/options?view=select",
         overview=overview,
         rows=commit_rows(repository, overview.commits, branch=head),
-        diff=diff_view(changes, choice, partial(code.compare, repository, *ends)),
+        diff=diff_view(repository, changes, choice, partial(code.compare, repository, *ends)),
         clean=state.clean,
         conflicts=state.conflicts,
     )

@@ -51,10 +51,13 @@ def colour_code(content: str, language: str) -> str:
     return format_html_join("\n", "{}", coloured)
 
 
-def list_lines(path: str, text: str) -> list[tuple[Span, ...]]:
-    """Return the lines of a file with their colours; a long file has none."""
-    name = path if len(text) <= MAX_COLOURED_BYTES else "plain.txt"
-    return colour_lines(name, text.replace("\r\n", "\n"))
+def list_lines(path: str, text: str, *, limit: int | None) -> tuple[list[tuple[Span, ...]], int]:
+    """Return the first lines of a file with their colours, and the number of all; a long text has no colours."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    if not lines[-1]:
+        lines.pop()
+    shown = "".join(f"{line}\n" for line in lines[:limit])
+    return colour_lines(path if len(shown) <= MAX_COLOURED_BYTES else "plain.txt", shown), len(lines)
 
 
 def find_language(path: str) -> str:

@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from webapp.repositories.models import Repository
     from webapp.repositories.queries.searches import CommitFilter
 
-# Syntax colours cost time; a comparison colours so many lines and shows the others plain.
-COLOURED_LINES = 20_000
-
 
 def get_commit(repository: Repository, ref: str) -> CommitInfo:
     """Return the commit of a branch name or of a commit's name (7 digits or more)."""
@@ -143,14 +140,13 @@ def compare(
     context: int = 3,
     ignore_whitespace: bool = False,
     paths: Collection[str] | None = None,
-    coloured: bool = True,
 ) -> list[FileDiff]:
     """Return what a head changed since it left the base (three dots), file by file, or some of the files."""
     with git_refusals():
         git = repository.git
         newer = git.resolve(head)
         older = git.merge_base(git.resolve(base), newer)
-        return _diff(git, older, newer, context, paths, ignore_whitespace=ignore_whitespace, coloured=coloured)
+        return git.diff(older, newer, context=context, ignore_whitespace=ignore_whitespace, paths=paths)
 
 
 def list_changes(repository: Repository, base: str, head: str, *, ignore_whitespace: bool = False) -> CodeDiff:
@@ -194,7 +190,7 @@ def compare_commits(
     """Return how two commits differ, wherever their histories parted, file by file, or some of the files."""
     with git_refusals():
         git = repository.git
-        return _diff(git, older, newer, 3, paths, ignore_whitespace=ignore_whitespace, coloured=True)
+        return git.diff(older, newer, ignore_whitespace=ignore_whitespace, paths=paths)
 
 
 def diff_commit(
@@ -204,13 +200,12 @@ def diff_commit(
     context: int = 3,
     ignore_whitespace: bool = False,
     paths: Collection[str] | None = None,
-    coloured: bool = True,
 ) -> list[FileDiff]:
     """Return what one commit changed against its first parent, or some of the files."""
     with git_refusals():
         git = repository.git
         older, newer = _find_parent(git, sha)
-        return _diff(git, older, newer, context, paths, ignore_whitespace=ignore_whitespace, coloured=coloured)
+        return git.diff(older, newer, context=context, ignore_whitespace=ignore_whitespace, paths=paths)
 
 
 def list_commit_changes(repository: Repository, sha: str, *, ignore_whitespace: bool = False) -> CodeDiff:
@@ -288,25 +283,13 @@ def find_landing(repository: Repository, *, source_sha: str, target_sha: str, sh
         return landing.find_landing(repository.git, source=source_sha, target=target_sha, shown_from=shown_from)
 
 
-def _diff(
-    git: GitRepository,
-    older: str | None,
-    newer: str,
-    context: int,
-    paths: Collection[str] | None,
-    *,
-    ignore_whitespace: bool,
-    coloured: bool,
-) -> list[FileDiff]:
-    files = git.diff(older, newer, context=context, ignore_whitespace=ignore_whitespace, paths=paths)
-    if not coloured:
-        return files
-    left = COLOURED_LINES
-    done = []
-    for file in files:
-        left -= file.line_count
-        if left > 0 and file.hunks:
-            done.append(decorate(file, old=git.read_to_colour(file.old_blob), new=git.read_to_colour(file.new_blob)))
-        else:
-            done.append(file)
-    return done
+def decorate_files(repository: Repository, files: Iterable[FileDiff]) -> list[FileDiff]:
+    """Add colours and marks to the lines of files; call it for the lines that are shown, since it takes long."""
+    git = repository.git
+    with git_refusals():
+        return [
+            decorate(file, old=git.read_to_colour(file.old_blob), new=git.read_to_colour(file.new_blob))
+            if file.hunks
+            else file
+            for file in files
+        ]
