@@ -8,6 +8,7 @@ Modules:
     processes: processes in the sandbox, and how they ended.
     logs: log files of jobs.
     log_lines: the lines of such a log.
+    fair_threads: threads that several owners share.
     stamps: times of a clock that was ahead, set back.
     apps: the app, for Django.
     management: commands of `manage.py`.

@@ -11,5 +11,5 @@ from webapp.repositories import services
 
 @shared_task(name="webapp.repositories.tasks.deliver", ignore_result=True)
 def deliver(*, id: int, **_: Any) -> None:
-    """Try one delivery to a webhook."""
-    services.deliver(delivery_id=id)
+    """Try one delivery to a webhook, in a thread that no other task needs."""
+    services.start_delivery(delivery_id=id)

@@ -7,9 +7,11 @@ import hashlib
 import hmac
 import html
 import json
+import socket
 import ssl
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -29,6 +31,7 @@ from webapp.pulls import services as pulls
 from webapp.repositories import services
 from webapp.repositories.models import Delivery, Repository, Webhook
 from webapp.repositories.rules.webhooks import EVENTS, MOST_TEXT, MOST_TRIES
+from webapp.repositories.services.webhooks import deliver, start_delivery
 
 if TYPE_CHECKING:
     from django.test import Client
@@ -95,7 +98,7 @@ def hook(repository: Repository, url: str, by: Principal, *events: str, secret: 
 
 def deliver_all() -> None:
     for pk in Delivery.objects.order_by("pk").values_list("pk", flat=True):
-        services.deliver(delivery_id=pk)
+        deliver(delivery_id=pk)
 
 
 def test_events_are_told_and_signed(repository: Repository, ines: Principal, receiver: Receiver) -> None:
@@ -233,8 +236,8 @@ def test_what_is_not_taken_is_tried_again_and_then_given_up(
     (delivery,) = Delivery.objects.all()
     pauses = []
     for _ in range(MOST_TRIES):
-        services.deliver(delivery_id=delivery.pk)
-        services.deliver(delivery_id=delivery.pk)  # not due
+        deliver(delivery_id=delivery.pk)
+        deliver(delivery_id=delivery.pk)  # not due
         delivery.refresh_from_db()
         pauses.append(delivery.due_at)
         Delivery.objects.exclude(due_at=None).update(due_at=clock.now() - timedelta(seconds=1))
@@ -342,3 +345,27 @@ def test_a_secure_address_is_told_where_its_certificate_is_trusted(
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     assert outgoing.post(url, body=b"{}", headers={"X-One": "1"}, trusted=trusted) == 204
     assert receiver.told[-1][0]["host"] == f"localhost:{receiver.server_port}"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_receiver_that_never_answers_holds_no_thread_of_the_worker(
+    repository: Repository, ines: Principal, receiver: Receiver
+) -> None:
+    other = make.a_repository("other", by=ines)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        hook(repository, f"http://127.0.0.1:{silent.getsockname()[1]}/", ines)
+        hook(other, receiver.url, ines)
+        for number in range(4):
+            make.a_branch(repository, f"b{number}", by=ines)
+        make.a_branch(other, "b", by=ines)
+        began = time.monotonic()
+        for pk in Delivery.objects.order_by("pk").values_list("pk", flat=True):
+            start_delivery(delivery_id=pk)
+        assert time.monotonic() - began < outgoing.TIMEOUT_S / 2
+        while not receiver.told and time.monotonic() - began < 10:
+            time.sleep(0.05)
+        assert time.monotonic() - began < outgoing.TIMEOUT_S, "another repository's receiver waits for nobody"
+        while Delivery.objects.filter(sent_at=None).exists() and time.monotonic() - began < 20:
+            time.sleep(0.1)
+    states = {delivery.webhook.repository_id: delivery.status for delivery in Delivery.objects.all()}
+    assert states == {repository.pk: 0, other.pk: 204}

@@ -74,8 +74,8 @@ from webapp.repositories.services.statuses import report_status
 from webapp.repositories.services.webhooks import (
     add_webhook,
     announce_event,
-    deliver,
     remove_webhook,
+    start_delivery,
     sweep_deliveries,
 )
 
@@ -105,7 +105,6 @@ __all__ = [
     "create_repository",
     "delete_branch",
     "delete_repository",
-    "deliver",
     "find_push_room",
     "is_changed",
     "is_move_undecided",
@@ -125,6 +124,7 @@ __all__ = [
     "set_protection",
     "set_publication",
     "sign",
+    "start_delivery",
     "sweep_commits",
     "sweep_deletions",
     "sweep_deliveries",

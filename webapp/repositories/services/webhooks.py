@@ -7,12 +7,13 @@ of an event twice and knows it by its id.
 from __future__ import annotations
 
 import json
+import logging
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 from django.template.loader import render_to_string
 
 from webapp.accounts import services as accounts
@@ -20,6 +21,7 @@ from webapp.core import clock, outgoing
 from webapp.core.errors import AppError, Conflict, InvalidInput, Unavailable
 from webapp.core.sealed import seal, unseal
 from webapp.dispatch.failures import named_failures
+from webapp.dispatch.fair_threads import FairThreads
 from webapp.dispatch.leases import ring_forgotten
 from webapp.repositories import permissions
 from webapp.repositories.models import Delivery, Webhook
@@ -38,6 +40,9 @@ KEPT = timedelta(days=7)
 MAX_REASON = 300
 SEALED_FOR = "webhook's secret"
 """What error messages call what is sealed, too."""
+logger = logging.getLogger(__name__)
+_threads = FairThreads("delivery", threads=4, share=2, waiting=256, waiting_of_owner=16)
+"""Receivers can be slow on purpose: deliveries share no thread with publications, merges and mails."""
 
 
 def add_webhook(
@@ -117,6 +122,22 @@ def _announce_push(
 ) -> None:
     pushed = {"branch": branch, "before": before, "after": after, "by": by.username if by else None}
     announce_event(repository=repository, event=rules.PUSH, payload=pushed)
+
+
+def start_delivery(*, delivery_id: int) -> None:
+    """Try one delivery in a thread of deliveries; without a free place it stays due, and the sweep asks again."""
+    owner = Delivery.objects.filter(pk=delivery_id).values_list("webhook__repository", flat=True).first()
+    if owner is not None:
+        _threads.submit(owner, lambda: _deliver_in_thread(delivery_id))
+
+
+def _deliver_in_thread(delivery_id: int) -> None:
+    try:
+        deliver(delivery_id=delivery_id)
+    except Unavailable as error:
+        logger.info("a delivery stays due: %s", error)
+    finally:
+        connection.close()
 
 
 def deliver(*, delivery_id: int) -> None:
