@@ -7,7 +7,9 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+from collections import OrderedDict
 from contextlib import ExitStack
+from hashlib import sha256
 
 from django.core.asgi import get_asgi_application
 from django.core.wsgi import get_wsgi_application
@@ -18,7 +20,7 @@ streams = get_asgi_application()
 wsgi = get_wsgi_application()
 
 from django.conf import settings  # noqa: E402 - after the apps are ready, as all below
-from django.db import close_old_connections  # noqa: E402
+from django.db import DatabaseError, close_old_connections  # noqa: E402
 from django.http import parse_cookie  # noqa: E402
 
 from webapp.accounts.queries import find_sender  # noqa: E402
@@ -46,15 +48,51 @@ from webapp.runtime.web.watchdog import Watchdog  # noqa: E402
 CATALOG = "/iceberg"
 STREAMS = 400
 """Event streams of one process; each keeps a thread that sleeps."""
+OWNERS = 10_000
 _UPLOAD = re.compile(r"(^|/datasets/\d+)/upload\Z")
+
+
+def _read_credentials(headers: list[tuple[bytes, bytes]]) -> tuple[str, str]:
+    """Return the Authorization header and the session key of a request; empty texts without them."""
+    fields = {name: value.decode("latin-1") for name, value in headers if name in (b"authorization", b"cookie")}
+    session_key = parse_cookie(fields.get(b"cookie", "")).get(settings.SESSION_COOKIE_NAME, "")
+    return fields.get(b"authorization", ""), session_key
+
+
+def _find_user(credentials: tuple[str, str]) -> str:
+    """Return the user behind credentials; empty if they are not valid."""
+    close_old_connections()
+    try:
+        return find_sender(authorization=credentials[0], session_key=credentials[1])
+    except (AppError, DatabaseError):
+        return ""
+
+
+async def _find_owner(scope: Scope) -> str:
+    """Return whose share of the page threads a request uses: its user's, or that of its address without a valid user.
+
+    Credentials are looked up once: new sessions and tokens of a user give no further share.
+    """
+    authorization, session_key = _read_credentials(scope["headers"])
+    # What the application does not read is ignored: it cannot make one session look like many.
+    is_token = scope["path"].startswith("/api/") and authorization.lower().startswith("bearer ")
+    credentials = (authorization, "") if is_token else ("", session_key)
+    key = sha256("\n".join(credentials).encode()).digest()
+    user = _owners.get(key, "")
+    if not user and any(credentials):
+        user = await _senders.run(_find_user, credentials)
+        if user:
+            _owners[key] = user
+            while len(_owners) > OWNERS:
+                _owners.popitem(last=False)
+    return f"user {user}" if user else f"address {(scope.get('client') or ('',))[0]}"
 
 
 def _find_limit(headers: list[tuple[bytes, bytes]], path: str) -> tuple[str, int]:
     """Return who sends these headers, and how much they may send to a path; refuse who is nobody known."""
     close_old_connections()
-    fields = {name: value.decode("latin-1") for name, value in headers if name in (b"authorization", b"cookie")}
-    session_key = parse_cookie(fields.get(b"cookie", "")).get(settings.SESSION_COOKIE_NAME, "")
-    sender = find_sender(authorization=fields.get(b"authorization", ""), session_key=session_key)
+    authorization, session_key = _read_credentials(headers)
+    sender = find_sender(authorization=authorization, session_key=session_key)
     limit = find_body_limit(path)
     if limit > settings.DATA_UPLOAD_MAX_MEMORY_SIZE:
         check_room()
@@ -79,25 +117,29 @@ def _is_upload(path: str) -> bool:
     return _UPLOAD.search(path) is not None
 
 
-_ordinary = Gate("pages", threads=8, waiting=128)
+_ordinary = Gate("pages", threads=8, waiting=128, share=3)
 _uploads = Gate("uploads", threads=16, waiting=64, patience_s=300, deadline_s=900)
 _provider = Gate("sign-ins by the provider", threads=4, waiting=64)
+_senders = Gate("senders", threads=2, waiting=256)
 _readiness = Gate("readiness", threads=1, waiting=8)
 for _gate in (catalog_gate, _ordinary):
     register_gate(_gate)
 proxies = Proxies(settings.TRIBUTARY_PROXIES)
 pages = PagesApp(
     WsgiBridge(wsgi, _find_gate),
-    gate=Gate("senders", threads=2, waiting=256),
+    gate=_senders,
     buffers=bodies.memory,
     folder=settings.FILE_UPLOAD_TEMP_DIR,
     find_limit=_find_limit,
+    find_owner=_find_owner,
     is_upload=_is_upload,
     note_refused=_note_refused,
 )
 places = Places(CONNECTIONS, trusts=proxies.trusts, idle_of_address=IDLE_OF_ADDRESS)
 pulse = Pulse()
 _streaming: set[int] = set()
+_owners: OrderedDict[bytes, str] = OrderedDict()
+"""Users by a digest of their credentials, as they were looked up; a right is never taken from here."""
 _watchdog = Watchdog()
 
 

@@ -111,3 +111,40 @@ def test_what_a_call_raises_is_raised_and_the_thread_goes_on() -> None:
         return await gate.run(len, "four")
 
     assert run_loop(ask()) == 4
+
+
+def test_an_owner_holds_their_share_and_others_are_served() -> None:
+    gate, freed = Gate("test", threads=4, waiting=20, share=2), threading.Event()
+
+    async def ask() -> list[Any]:
+        hanging = [asyncio.ensure_future(gate.run(freed.wait, 30, owner="one")) for _ in range(24)]
+        await asyncio.sleep(0.1)
+        async with asyncio.timeout(5):
+            assert await gate.run(len, "four", owner="other") == 4
+            assert await gate.run(len, "four") == 4
+        freed.set()
+        return await asyncio.gather(*hanging, return_exceptions=True)
+
+    outcomes = run_loop(ask())
+    assert outcomes[:12] == [True] * 12, "two run, and ten wait"
+    assert [type(outcome) for outcome in outcomes[12:]] == [Overloaded] * 12
+    assert gate._turns == {}
+
+
+def test_an_owner_who_waits_too_long_or_goes_leaves_their_places() -> None:
+    gate, freed = Gate("test", threads=4, waiting=20, share=1, patience_s=0.2), threading.Event()
+
+    async def ask() -> None:
+        hanging = asyncio.ensure_future(gate.run(freed.wait, 30, owner="one"))
+        await asyncio.sleep(0.05)
+        gone = asyncio.ensure_future(gate.run(len, "a", owner="one"))
+        await asyncio.sleep(0.05)
+        gone.cancel()
+        with pytest.raises(Overloaded):
+            await gate.run(len, "a", owner="one")
+        freed.set()
+        assert await hanging
+        assert await gate.run(len, "abc", owner="one") == 3
+
+    run_loop(ask())
+    assert gate._turns == {}

@@ -32,10 +32,12 @@ class WsgiBridge:
         self._application = application
         self._find_gate = find_gate
 
-    async def answer(self, scope: Scope, body: BinaryIO | Draining, length: int, send: Send) -> None:
-        """Answer one request; nothing has been sent where this raises `Overloaded`."""
+    async def answer(
+        self, scope: Scope, body: BinaryIO | Draining, length: int, send: Send, *, owner: str = ""
+    ) -> None:
+        """Answer one request of an owner; nothing has been sent where this raises `Overloaded`."""
         environ = build_environ(scope, body, length)
-        answer = await self._find_gate(scope["path"]).run(_Answer, self._application, environ)
+        answer = await self._find_gate(scope["path"]).run(_Answer, self._application, environ, owner=owner)
         try:
             await send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})
             while not answer.is_over:

@@ -9,7 +9,8 @@ import asyncio
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, TypeVar
@@ -69,6 +70,16 @@ class _Waiting:
             return None
 
 
+class _Turns:
+    """The places of one owner, and how many calls hold or await one."""
+
+    __slots__ = ("places", "users")
+
+    def __init__(self, share: int) -> None:
+        self.places = asyncio.Semaphore(share)
+        self.users = 0
+
+
 class Gate:
     """Runs calls in threads of its own.
 
@@ -83,8 +94,12 @@ class Gate:
         waiting: int,
         patience_s: float = PATIENCE_S,
         deadline_s: float = DEADLINE_S,
+        share: int | None = None,
     ) -> None:
         """Have so many threads and so many calls that wait for one.
+
+        One owner of calls holds `share` of the threads at most. Further calls of theirs wait outside of the queue, half
+        as many as fit into it.
 
         Who has waited longer than `patience_s` is not served any more: most have gone, and the rest would wait longer still.
         Whose call has begun and not ended `deadline_s` later is told so.
@@ -97,20 +112,51 @@ class Gate:
         self._patience_s = patience_s
         self._deadline_s = deadline_s
         self._inside = 0
+        self._share = share
+        self._most_of_owner = waiting // 2
+        self._turns: dict[str, _Turns] = {}
         self._queue: SimpleQueue[_Waiting] = SimpleQueue()
         self._line: dict[_Waiting, None] = {}
         """Those that are inside, the oldest first."""
         self._looks_at = 0.0
         """When the loop looks for those whose time is over; in the past where it is not going to."""
 
-    async def run(self, call: Callable[..., Result], *arguments: Any) -> Result:
-        """Run a call in a thread.
+    async def run(self, call: Callable[..., Result], *arguments: Any, owner: str = "") -> Result:
+        """Run a call in a thread; the owner is limited to their share.
 
         Raises:
             Overloaded: too many wait already, or this one has waited too long; it was not run.
             TookTooLong: it runs, and has not ended in time.
 
         """
+        if self._share is None or not owner:
+            return await self._run(call, *arguments)
+        async with self._take_turn(owner, self._share):
+            return await self._run(call, *arguments)
+
+    @asynccontextmanager
+    async def _take_turn(self, owner: str, share: int) -> AsyncIterator[None]:
+        """Hold one place of an owner's share during the block."""
+        turns = self._turns.setdefault(owner, _Turns(share))
+        if turns.users >= share + self._most_of_owner:
+            raise Overloaded
+        turns.users += 1
+        try:
+            try:
+                async with asyncio.timeout(self._patience_s):
+                    await turns.places.acquire()
+            except TimeoutError:
+                raise Overloaded from None
+            try:
+                yield
+            finally:
+                turns.places.release()
+        finally:
+            turns.users -= 1
+            if not turns.users:
+                del self._turns[owner]
+
+    async def _run(self, call: Callable[..., Result], *arguments: Any) -> Result:
         if self._inside >= self._room:
             raise Overloaded
         if self._inside >= self._started < self._threads:
@@ -172,7 +218,7 @@ class Gate:
             if work is None:
                 continue
             self._running[thread] = time.monotonic()
-            result, error = _run(work, due=waiting.due)
+            result, error = _finish(work, due=waiting.due)
             del self._running[thread]
             try:
                 waiting.loop.call_soon_threadsafe(_settle, waiting.outcome, result, error)
@@ -183,7 +229,7 @@ class Gate:
                 del waiting, work, result, error
 
 
-def _run(work: Callable[[], Any], *, due: float) -> tuple[Any, BaseException | None]:
+def _finish(work: Callable[[], Any], *, due: float) -> tuple[Any, BaseException | None]:
     if time.monotonic() > due:
         return None, Overloaded()
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -33,6 +33,7 @@ class PagesApp:
         buffers: Buffers,
         folder: Path,
         find_limit: Callable[[list[tuple[bytes, bytes]], str], tuple[str, int]],
+        find_owner: Callable[[Scope], Awaitable[str]],
         is_upload: Callable[[str], bool],
         note_refused: Callable[[Scope, AppError], None],
     ) -> None:
@@ -44,6 +45,7 @@ class PagesApp:
             buffers: of all bodies.
             folder: where long bodies are kept while they arrive.
             find_limit: who sends these headers, and how many bytes they may send to a path; raises where it is nobody known.
+            find_owner: whose share of the threads a request uses.
             is_upload: whether a path takes long to answer even where its body is short.
             note_refused: keeps what is refused here.
 
@@ -53,6 +55,7 @@ class PagesApp:
         self._buffers = buffers
         self._folder = folder
         self._find_limit = find_limit
+        self._find_owner = find_owner
         self._is_upload = is_upload
         self._note_refused = note_refused
         self._large = 0
@@ -64,7 +67,8 @@ class PagesApp:
         try:
             with ExitStack() as held:
                 await self._read(scope, incoming, body, held)
-                await self._bridge.answer(scope, body.file, body.length, send)
+                owner = await self._find_owner(scope)
+                await self._bridge.answer(scope, body.file, body.length, send, owner=owner)
         except (AppError, DatabaseError, OSError) as error:
             refusal = error if isinstance(error, AppError) else explain_failure(error)
             if refusal is None:
