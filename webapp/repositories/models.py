@@ -302,6 +302,10 @@ class PublicationRows(Leases["Publication"]):
     waits = PublicationState.PENDING
     runs = PublicationState.PENDING
 
+    def running(self) -> Self:
+        """Return those that a worker has now."""
+        return self.waiting().filter(lease_until__gt=clock.now())
+
 
 class Publication(models.Model):
     """The outcome of one commit on one branch: what its modules declare, or why they cannot be imported."""

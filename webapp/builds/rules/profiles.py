@@ -37,7 +37,7 @@ _MEMORY = {"small": 6 * GIB, "medium": 12 * GIB, "large": 24 * GIB}
 _TOTAL_MEMORY = {"small": 4 * GIB, "medium": 8 * GIB, "large": 16 * GIB}
 _DISK = {"small": 10 * GIB, "medium": 50 * GIB, "large": 200 * GIB}
 _WALL = {"small": 15 * MINUTE, "medium": 60 * MINUTE, "large": 240 * MINUTE}
-PUBLISH = Allowance(memory_bytes=6 * GIB, wall_s=60, cpu_s=60)
+PUBLISH = Allowance(memory_bytes=6 * GIB, wall_s=30, cpu_s=30)
 """Importing a repository's modules."""
 INTERRUPT = Allowance(memory_bytes=6 * GIB, wall_s=20, cpu_s=20)
 """Telling the Spark server to drop a cancelled session."""

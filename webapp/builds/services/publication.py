@@ -49,6 +49,10 @@ from webapp.runtime.folders import make_open_folder, remove_folder
 from webapp.runtime.room import wait_for_room
 
 TASK = "webapp.builds.tasks.publish"
+MOST_OF_MAKER = 3
+"""Publications at a time of all repositories that one user made; the quick worker has four threads."""
+MOST_LOOKED_AT = 20
+"""Pending publications among which the next is chosen."""
 LAST_LINES = 3
 """Of what a process has said, for those who read that it failed."""
 
@@ -80,19 +84,59 @@ def request_or_drop(*, publication: Publication) -> None:
 def publish(*, repository: Repository, branch: str, sha: str) -> None:
     """Publish one commit on one branch, where that is pending.
 
-    Does nothing when the branch has moved on: its new head has its own turn.
+    Does nothing when the branch has moved on: its new head has its own turn. Nor does it while the repository is being
+    published: imports can hang, and they would hold every thread of the worker. The end of one starts the next.
     """
     if find_head_sha(repository=repository, branch=branch) != sha:
         return
     repository_services.check_copy(repository=repository)
     publication = Publication.objects.filter(repository=repository, branch=branch, sha=sha).first()
-    if publication is None or not Publication.objects.claim(publication):
+    if publication is None or not _claim_turn(publication, repository=repository):
         return
     held = Publication.objects.held(publication)
-    with settled_failures("The commit could not be published", held, give_up=partial(_give_up, publication)):
-        result = import_commit(repository=repository, sha=sha, held=held)
-        with named_failures("What the modules declare could not be stored"):
-            settle_publication(publication=publication, result=result)
+    try:
+        with settled_failures("The commit could not be published", held, give_up=partial(_give_up, publication)):
+            result = import_commit(repository=repository, sha=sha, held=held)
+            with named_failures("What the modules declare could not be stored"):
+                settle_publication(publication=publication, result=result)
+    finally:
+        _ring_next(repository, ended=publication)
+
+
+def _claim_turn(publication: Publication, *, repository: Repository) -> bool:
+    """Claim a publication unless its repository, or too many repositories of its maker, are being published."""
+    with transaction.atomic():
+        list(Repository.objects.select_for_update().filter(pk=repository.pk))  # nobody else counts meanwhile
+        running = Publication.objects.running().exclude(pk=publication.pk)
+        if running.filter(repository=repository).exists():
+            return False
+        if (
+            repository.created_by_id is not None
+            and running.filter(repository__created_by=repository.created_by_id).count() >= MOST_OF_MAKER
+        ):
+            return False
+        return Publication.objects.claim(publication)
+
+
+def _ring_next(repository: Repository, *, ended: Publication) -> None:
+    """Ring for the newest pending heads: of the repository, and of others of its maker that may have waited for it."""
+    waiting = Publication.objects.free().exclude(pk=ended.pk).order_by("-created_at", "-pk")
+    candidates = [
+        *waiting.filter(repository=repository)[:MOST_LOOKED_AT],
+        *waiting.filter(repository__created_by=repository.created_by_id)
+        .exclude(repository=repository)
+        .exclude(repository__created_by=None)
+        .select_related("repository")[:MOST_LOOKED_AT],
+    ]
+    rung: set[int] = set()
+    for candidate in candidates:
+        if candidate.repository_id in rung:
+            continue
+        # A damaged repository is reported by readiness; the sweep rings for what is left.
+        with suppress(AppError):
+            if find_head_sha(repository=candidate.repository, branch=candidate.branch) == candidate.sha:
+                rung.add(candidate.repository_id)
+                request_publication(repository=candidate.repository, branch=candidate.branch, sha=candidate.sha)
 
 
 def take_over_lost_publications() -> int:
