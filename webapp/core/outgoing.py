@@ -149,11 +149,11 @@ def _read_status(answer: IO[bytes]) -> int:
         if is_interim:
             is_interim = bool(line.strip())
             continue
-        found = _STATUS_LINE.match(line)
-        if found is None:
+        status_line = _STATUS_LINE.match(line)
+        if status_line is None:
             reason = "the answer is not HTTP"
             raise HTTPException(reason)
-        status = int(found[1])
+        status = int(status_line[1])
         if status not in INTERIM:
             return status
         is_interim = True
@@ -172,19 +172,19 @@ def _look_up(host: str, port: int, *, ends: float) -> list[str]:
     if not _lookups.acquire(blocking=False):
         message = f"{host} was not looked up: too many name servers do not answer"
         raise Unreachable(message)
-    found: SimpleQueue[list[str] | Exception] = SimpleQueue()
+    outcome: SimpleQueue[list[str] | Exception] = SimpleQueue()
 
     def ask() -> None:
         try:
-            found.put([str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)])
+            outcome.put([str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)])
         except (OSError, UnicodeError) as error:
-            found.put(error)
+            outcome.put(error)
         finally:
             _lookups.release()
 
     threading.Thread(target=ask, name="name lookup", daemon=True).start()
     try:
-        answer = found.get(timeout=_left(ends))
+        answer = outcome.get(timeout=_left(ends))
     except Empty:
         answer = TimeoutError("the name server does not answer")
     if isinstance(answer, Exception):
