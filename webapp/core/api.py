@@ -20,9 +20,11 @@ from webapp.core.errors import (
     TooLarge,
     TooManyRequests,
     Unauthenticated,
+    UnsupportedMedia,
 )
 from webapp.core.failures import explain_failure
 from webapp.core.idempotency import run_once
+from webapp.core.inputs import show_name
 from webapp.core.numbers import read_count
 from webapp.core.pagination import Pages
 from webapp.core.problems import add_headers, describe_problem
@@ -101,7 +103,11 @@ class ApiView(APIView):
         if getattr(request._request, "principal_by_session", False):
             SessionAuthentication().enforce_csrf(request)
         # What a GET brings along is refused before it comes here.
-        if not self.takes_body and request.method not in SAFE_METHODS and not _is_blank(request._request):
+        if request.method in SAFE_METHODS:
+            return
+        if self.takes_body and request.method != "DELETE":
+            _refuse_compressed(request._request)
+        elif not _is_blank(request._request):
             raise BadRequest("This address takes no body: it says by itself what is to be done.", code="body_not_taken")
 
     def identify(self, request: HttpRequest) -> None:
@@ -123,6 +129,13 @@ class ApiView(APIView):
             return response.render() if hasattr(response, "render") else response
 
         return run_once(request, user_id=principal.user_id, key=key, run=run, secret=self.answers_secret)
+
+
+def _refuse_compressed(request: HttpRequest) -> None:
+    coding = request.headers.get("Content-Encoding", "").strip()
+    if coding.lower() not in ("", "identity"):
+        message = f"The body is compressed (Content-Encoding: {show_name(coding)}). Send it uncompressed."
+        raise UnsupportedMedia(message, code="compressed_body")
 
 
 def _is_blank(request: HttpRequest) -> bool:

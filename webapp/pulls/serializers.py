@@ -22,7 +22,7 @@ from webapp.comparisons.serializers.described import (
     ShownComparisonSerializer,
     StatisticsSerializer,
 )
-from webapp.core.inputs import ExactBody, Flag, NullIsAbsent, Text
+from webapp.core.inputs import Flag, NullIsAbsent, Number, Text
 from webapp.core.serializers import NounSerializer, OptionalText, TextOrNull
 from webapp.git.conflicts import TAKES, Resolution
 from webapp.pulls.models import Comment, Merge, PullCheck, PullDataset, PullRequest, QueuedMerge, Review
@@ -61,7 +61,7 @@ class NewPullSerializer(NullIsAbsent):
     draft = Flag(required=False)
 
 
-class PullChangeSerializer(ExactBody):
+class PullChangeSerializer(serializers.Serializer[Any]):
     """Body of PATCH …/pulls/{n}: what is to change."""
 
     title = Text(required=False, max_length=250)
@@ -71,22 +71,34 @@ class PullChangeSerializer(ExactBody):
     state = serializers.ChoiceField(required=False, choices=list(PullState), help_text="open or closed")
 
 
+class NewAnchorSerializer(NullIsAbsent):
+    """Lines of a file, by `path` and `line`; or a dataset, one of its rows or one cell."""
+
+    path = Text(required=False, trim_whitespace=False)
+    line = Number(required=False)
+    start_line = Number(required=False)
+    side = serializers.ChoiceField(required=False, choices=["head", "base"], help_text="default: head")
+    dataset = serializers.JSONField(required=False, help_text="path or number of a dataset")
+    key = serializers.DictField(required=False, help_text="key column → value")
+    column = Text(required=False, trim_whitespace=False)
+    compared = Text(
+        required=False,
+        allow_blank=True,
+        help_text="the comparison whose row is quoted; default: the one shown for the dataset",
+    )
+
+
 class NewCommentSerializer(NullIsAbsent):
     """Body of POST …/comments."""
 
     body = Text(trim_whitespace=False)
-    anchor = serializers.DictField(
-        required=False,
-        allow_null=True,
-        help_text="{path, line, start_line, side} or "
-        "{dataset, key, column, compared}; compared names the comparison whose row is quoted, default: the dataset's",
-    )
+    anchor = NewAnchorSerializer(required=False, allow_null=True)
     reply_to = serializers.IntegerField(
         required=False, min_value=1, help_text="a comment of the thread; a reply has no anchor"
     )
 
 
-class EditCommentSerializer(ExactBody):
+class EditCommentSerializer(serializers.Serializer[Any]):
     """Body of PATCH …/comments/{id}."""
 
     body = Text(required=False, trim_whitespace=False)
@@ -144,7 +156,7 @@ class NewDatasetVerdictSerializer(NullIsAbsent):
     )
 
 
-class NewLoadSerializer(ExactBody):
+class NewLoadSerializer(serializers.Serializer[Any]):
     """Body of POST …/uploads: whether merging loads the files of a dataset on the target."""
 
     dataset = Text(trim_whitespace=False, help_text="its path")
@@ -164,13 +176,13 @@ class ReviewersSerializer(NullIsAbsent):
     groups = serializers.ListField(child=Text(), required=False)
 
 
-class PullLabelsSerializer(ExactBody):
+class PullLabelsSerializer(serializers.Serializer[Any]):
     """Body of PUT …/labels."""
 
     labels = serializers.ListField(child=Text(), help_text="names of labels of the repository; all that it has then")
 
 
-class PullAssigneesSerializer(ExactBody):
+class PullAssigneesSerializer(serializers.Serializer[Any]):
     """Body of PUT …/assignees."""
 
     users = serializers.ListField(child=Text(), help_text="user names; all who see to it then")
@@ -689,7 +701,7 @@ class PullCheckSerializer(NounSerializer):
         return query_check
 
 
-class CheckNameSerializer(ExactBody):
+class CheckNameSerializer(serializers.Serializer[Any]):
     """Which check of a pull request, by its name."""
 
     name = Text(max_length=250, help_text="such as checks/rows, of the file checks/rows.sql")

@@ -445,9 +445,10 @@ class ProtectionView(RepositoryEndpoint):
         repository = self.find(repo)
         protection = queries.get_protection(repository, branch)
         _check_unchanged(request, _protection_tag(protection))
-        fields = read_input(
-            shapes.ProtectionSerializer, {**_protection(protection), **self.body, "branch": protection.branch}
-        )
+        fields = read_input(shapes.ProtectionSerializer, {**_protection(protection), **self.body})
+        if fields["branch"] != protection.branch:
+            message = "A protection keeps its branch. Protect the other branch instead."
+            raise InvalidInput(message, code="branch_is_fixed", errors={"branch": [message]})
         changed = services.set_protection(repository=repository, **fields, by=self.principal)
         return _tagged(request, _protection_tag(changed), _protection(changed))
 
