@@ -1,12 +1,16 @@
-"""Reads bodies of REST requests: known members only, each of exactly the type that its serializer declares."""
+"""Reads bodies and query parameters of REST requests.
+
+A body has known members only, each of exactly the type that its serializer declares.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from itertools import islice
 from typing import Any, NamedTuple
 
+from django.http import QueryDict
 from rest_framework import serializers
 
 from webapp.core.errors import BadRequest, InvalidInput
@@ -101,6 +105,23 @@ def refuse_unknown(unknown: Iterable[Unknown]) -> None:
         first = found[0]
         message = f"Unknown member {first.name!r}{f' in {first.place}' if first.place else ''}. {first.hint}"
         raise BadRequest(message, code="unknown_member", errors={member.path: [member.hint] for member in found})
+
+
+def check_parameters(query: QueryDict, *, repeatable: Collection[str], may_be_empty: Callable[[str], bool]) -> None:
+    """Reject query parameters that are empty or repeated: a script whose variable is unset would get the default.
+
+    Raises:
+        BadRequest: there is one; `errors` names it.
+
+    """
+    for name, values in query.lists():
+        shown = show_name(name)
+        if len(values) > 1 and name not in repeatable:
+            message = f"The parameter {shown!r} is given {len(values)} times. Give it once."
+            raise BadRequest(message, code="repeated_parameter", errors={shown: ["Repeated."]})
+        if "" in values and not may_be_empty(name):
+            message = f"The parameter {shown!r} is empty. Give it a value, or leave it out."
+            raise BadRequest(message, code="empty_parameter", errors={shown: ["Empty."]})
 
 
 def show_name(name: str) -> str:
