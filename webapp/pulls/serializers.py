@@ -118,7 +118,7 @@ class CommitSuggestionsSerializer(NullIsAbsent):
         child=serializers.IntegerField(min_value=1), help_text="those whose suggestions become one commit"
     )
     message = Text(required=False, allow_blank=True, help_text="of the commit; one is written where there is none")
-    expected_head = Text(required=False, allow_blank=True, trim_whitespace=False, help_text="409 if the head has moved")
+    expected_head = Text(required=False, trim_whitespace=False, help_text="409 if the head has moved")
     looked_at = serializers.DateTimeField(
         required=False, help_text="when the comments were read: 409 if one of them was changed since"
     )
@@ -131,13 +131,11 @@ class NewReviewSerializer(NullIsAbsent):
     body = Text(required=False, allow_blank=True, trim_whitespace=False)
     expected_head = Text(
         required=False,
-        allow_blank=True,
         trim_whitespace=False,
         help_text="the head that was reviewed: 409 if it has moved",
     )
     expected_target = Text(
         required=False,
-        allow_blank=True,
         trim_whitespace=False,
         help_text="`base` as it was reviewed: an approval is a 409 if the merge would now change more than it showed",
     )
@@ -152,7 +150,7 @@ class NewDatasetVerdictSerializer(NullIsAbsent):
     )
     reason = Text(required=False, allow_blank=True, trim_whitespace=False, help_text="of a rejection")
     expected_transaction = Text(
-        required=False, allow_blank=True, help_text="of the source, that was looked at: 409 if there is another one now"
+        required=False, help_text="of the source, that was looked at: 409 if there is another one now"
     )
 
 
@@ -201,9 +199,7 @@ class NewQueuedMergeSerializer(NullIsAbsent):
 
     method = serializers.ChoiceField(choices=words(states.METHOD_CHOICES), required=False)
     rebuild = serializers.ChoiceField(choices=words(states.REBUILD_CHOICES), required=False)
-    expected_head = Text(
-        required=False, allow_blank=True, trim_whitespace=False, help_text="409 when the source has moved"
-    )
+    expected_head = Text(required=False, trim_whitespace=False, help_text="409 when the source has moved")
 
 
 class NewMergeSerializer(NewQueuedMergeSerializer):
@@ -244,12 +240,8 @@ class BranchUpdateSerializer(NullIsAbsent):
         required=False,
         help_text="rebase makes the source's commits anew on top of the target",
     )
-    expected_head = Text(
-        required=False, allow_blank=True, trim_whitespace=False, help_text="409 when the source has moved"
-    )
-    expected_target = Text(
-        required=False, allow_blank=True, trim_whitespace=False, help_text="409 when the target has moved"
-    )
+    expected_head = Text(required=False, trim_whitespace=False, help_text="409 when the source has moved")
+    expected_target = Text(required=False, trim_whitespace=False, help_text="409 when the target has moved")
     resolutions = serializers.ListField(
         child=ResolutionSerializer(), required=False, max_length=MAX_FILES, help_text="one for each file that conflicts"
     )
