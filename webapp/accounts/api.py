@@ -111,7 +111,7 @@ def _authenticate_basic(request: HttpRequest, header: str) -> Principal:
 
 
 def _read_time(value: str | None) -> datetime | None:
-    if not value:
+    if value is None:
         return None
     moment = read_moment(value)
     if moment is None:

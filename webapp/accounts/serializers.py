@@ -74,9 +74,7 @@ class NewTokenSerializer(serializers.Serializer[Any]):
         default=list,
         help_text="none: all",
     )
-    expires_at = serializers.CharField(
-        required=False, allow_null=True, allow_blank=True, default=None, help_text="a time with its zone"
-    )
+    expires_at = serializers.CharField(required=False, allow_null=True, default=None, help_text="a time with its zone")
 
 
 class MadeTokenSerializer(serializers.Serializer[Token]):
