@@ -17,7 +17,7 @@ from django.db import OperationalError
 from django.test import Client
 
 from tests.factories.clients import read_pages
-from webapp.accounts.models import User
+from webapp.accounts.models import Token, User
 from webapp.core import clock
 from webapp.core.idempotency import _let_go
 from webapp.core.models import IdempotencyRecord
