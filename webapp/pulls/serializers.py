@@ -160,7 +160,7 @@ class NewLoadSerializer(serializers.Serializer[Any]):
     dataset = Text(trim_whitespace=False, help_text="its path")
     load = Flag()
     expected_transaction = Text(
-        required=False, allow_blank=True, help_text="of the source, that was looked at: 409 if there is another one now"
+        required=False, help_text="of the source, that was looked at: 409 if there is another one now"
     )
     expected_target = Text(
         required=False, allow_blank=True, help_text="of the target, that was looked at: 409 if there is another one now"
