@@ -164,6 +164,6 @@ class AuditFilterSerializer(serializers.Serializer[AuditFilter]):
 
 def read_audit_filter(parameters: Mapping[str, str]) -> AuditFilter:
     """Read which entries an address asks for; it can have other parameters too."""
-    known = AuditFilterSerializer().get_fields()
-    wanted = {name: value for name, value in parameters.items() if name in known}
-    return AuditFilter(**read_input(AuditFilterSerializer, wanted))
+    fields = AuditFilterSerializer().get_fields()
+    filters = {name: value for name, value in parameters.items() if name in fields}
+    return AuditFilter(**read_input(AuditFilterSerializer, filters))

@@ -100,11 +100,11 @@ def refuse_unknown(unknown: Iterable[Unknown]) -> None:
         BadRequest: there is one; `errors` names it, with the nearest known name.
 
     """
-    found = list(islice(unknown, MOST_NAMED))
-    if found:
-        first = found[0]
+    members = list(islice(unknown, MOST_NAMED))
+    if members:
+        first = members[0]
         message = f"Unknown member {first.name!r}{f' in {first.place}' if first.place else ''}. {first.hint}"
-        raise BadRequest(message, code="unknown_member", errors={member.path: [member.hint] for member in found})
+        raise BadRequest(message, code="unknown_member", errors={member.path: [member.hint] for member in members})
 
 
 def check_parameters(query: QueryDict, *, repeatable: Collection[str], may_be_empty: Callable[[str], bool]) -> None:
@@ -129,11 +129,11 @@ def show_name(name: str) -> str:
     return name[:LONGEST_NAME].encode(errors="replace").decode()
 
 
-def _name_nearest(name: str, known: Collection[str]) -> str:
+def _name_nearest(name: str, candidates: Collection[str]) -> str:
     """Name the known member that was probably meant, or all of them."""
-    by_spelling = {_normalize(candidate): candidate for candidate in known}
+    by_spelling = {_normalize(candidate): candidate for candidate in candidates}
     nearest = get_close_matches(_normalize(name), by_spelling, n=1)
-    return f"Did you mean {by_spelling[nearest[0]]!r}?" if nearest else f"Known: {', '.join(sorted(known))}."
+    return f"Did you mean {by_spelling[nearest[0]]!r}?" if nearest else f"Known: {', '.join(sorted(candidates))}."
 
 
 def _normalize(name: str) -> str:
@@ -146,13 +146,13 @@ def _list_unknown(field: Any, value: Any, place: str) -> Iterator[Unknown]:
         for number, item in enumerate(value if isinstance(value, list) else ()):
             yield from _list_unknown(field.child, item, f"{place}[{number}]")
     elif isinstance(field, serializers.Serializer) and isinstance(value, Mapping):
-        known = {name: inner for name, inner in field.fields.items() if not inner.read_only}
+        fields = {name: inner for name, inner in field.fields.items() if not inner.read_only}
         for name, item in value.items():
-            if name in known:
-                yield from _list_unknown(known[name], item, f"{place}.{name}" if place else name)
+            if name in fields:
+                yield from _list_unknown(fields[name], item, f"{place}.{name}" if place else name)
             else:
                 shown = show_name(name)
-                yield Unknown(shown, _name_nearest(shown, known), place)
+                yield Unknown(shown, _name_nearest(shown, fields), place)
 
 
 def _flat(problems: Any) -> list[Any]:
