@@ -28,6 +28,7 @@ from webapp.accounts.serializers import (
     TokenSerializer,
     UserChangesSerializer,
     UserSerializer,
+    read_audit_filter,
 )
 from webapp.core.api import ApiView
 from webapp.core.basic_auth import is_basic, read_basic
@@ -110,7 +111,7 @@ def _authenticate_basic(request: HttpRequest, header: str) -> Principal:
 
 
 def _read_time(value: str | None) -> datetime | None:
-    if not value:
+    if value is None:
         return None
     moment = read_moment(value)
     if moment is None:
@@ -309,4 +310,4 @@ class AuditJsonlView(AuditExportView):
 
 def _list_wanted(view: ApiView, request: Request) -> QuerySet[Any]:
     permissions.check_admin(view.principal)
-    return queries.list_audit(queries.AuditFilter(**read_input(AuditFilterSerializer, request.GET.dict())))
+    return queries.list_audit(read_audit_filter(request.GET.dict()))

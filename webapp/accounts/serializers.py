@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from django.contrib.auth.models import Group
 from rest_framework import serializers
 
@@ -9,7 +12,7 @@ from webapp.accounts.models import AuditEntry, ProviderIdentity, Token, User, Us
 from webapp.accounts.queries import AuditFilter, list_group_names
 from webapp.accounts.rules.audit import FIELDS, OUTCOMES
 from webapp.accounts.rules.scopes import SCOPES
-from webapp.core.inputs import ExactBody, Flag, Text
+from webapp.core.inputs import Flag, Text, read_input
 
 
 class TokenSerializer(serializers.ModelSerializer[Token]):
@@ -61,7 +64,7 @@ class ProfileSerializer(serializers.ModelSerializer[User]):
         return list_group_names(user_id=user.pk)
 
 
-class NewTokenSerializer(ExactBody):
+class NewTokenSerializer(serializers.Serializer[Any]):
     """What POST /tokens takes, and nothing else: `scope` for `scopes` would make a token that may do everything."""
 
     name = Text(max_length=100)
@@ -71,9 +74,7 @@ class NewTokenSerializer(ExactBody):
         default=list,
         help_text="none: all",
     )
-    expires_at = serializers.CharField(
-        required=False, allow_null=True, allow_blank=True, default=None, help_text="a time with its zone"
-    )
+    expires_at = serializers.CharField(required=False, allow_null=True, default=None, help_text="a time with its zone")
 
 
 class MadeTokenSerializer(serializers.Serializer[Token]):
@@ -159,3 +160,10 @@ class AuditFilterSerializer(serializers.Serializer[AuditFilter]):
     outcome = serializers.ChoiceField(required=False, default="", allow_blank=True, choices=OUTCOMES)
     since = serializers.DateTimeField(required=False, allow_null=True, default=None)
     until = serializers.DateTimeField(required=False, allow_null=True, default=None, help_text="before this time")
+
+
+def read_audit_filter(parameters: Mapping[str, str]) -> AuditFilter:
+    """Read which entries an address asks for; it can have other parameters too."""
+    fields = AuditFilterSerializer().get_fields()
+    filters = {name: value for name, value in parameters.items() if name in fields}
+    return AuditFilter(**read_input(AuditFilterSerializer, filters))

@@ -16,7 +16,7 @@ from webapp.builds.rules.files import DELIMITERS, TYPES
 from webapp.core import names
 from webapp.core.api import ApiView
 from webapp.core.errors import BadRequest, InvalidInput
-from webapp.core.inputs import read_input
+from webapp.core.inputs import Unknown, read_input, refuse_unknown, show_name
 from webapp.core.numbers import read_count
 from webapp.core.openapi import describe_filters, refusals
 from webapp.core.pagination import paginate, read_limit
@@ -173,15 +173,13 @@ class DatasetLineage(ApiView):
         return Response(serializers.LineageSerializer(lineage).data)
 
 
-def _check_fields(request: Request) -> None:
-    """Refuse fields that the address does not repeat: a branch that is sent as one would be ignored, and master written."""
-    names_of_others = sorted(
-        {name for name, value in request.POST.items() if request.GET.get(name) != value}
-        | (set(request.FILES) - {"file"})
-    )
-    if names_of_others:
-        message = f"The form has the field 'file' alone; '{names_of_others[0]}' belongs in the address, behind the '?'."
-        raise InvalidInput(message, code="unknown_field", errors={name: ["Unknown."] for name in names_of_others})
+def _check_form(request: Request) -> None:
+    """Reject form fields other than one file: a branch sent as a field would be ignored, and master written."""
+    hint = "The form has the field 'file' alone: parameters belong in the address, behind the '?'."
+    refuse_unknown(Unknown(show_name(name), hint) for name in sorted({*request.POST, *request.FILES} - {"file"}))
+    if len(request.FILES.getlist("file")) > 1:
+        message = "The form has more than one file. Load one file at a time."
+        raise BadRequest(message, code="repeated_member", errors={"file": ["Repeated."]})
 
 
 class DatasetUpload(ApiView):
@@ -222,10 +220,10 @@ class DatasetUpload(ApiView):
     def post(self, request: Request, dataset_id: int) -> Response:
         """Load a file into a dataset: one transaction, all or nothing."""
         dataset = datasets.get_dataset(self.principal, dataset_id)
+        _check_form(request)
         file = request.FILES.get("file")
         if file is None:
             raise InvalidInput("Send the file as the multipart field 'file'.", errors={"file": ["Required."]})
-        _check_fields(request)
         build = services.start_upload(
             dataset=dataset,
             branch=request.GET.get("branch") or names.MASTER,

@@ -8,7 +8,7 @@ from rest_framework import serializers
 
 from webapp.builds.models import Build, PublishedSpec
 from webapp.builds.rules.states import BuildState, JobState
-from webapp.core.inputs import ExactBody, Flag, Text
+from webapp.core.inputs import Flag, Text
 from webapp.core.serializers import Fields, NounSerializer, TextOrNull
 from webapp.datasets.rules.transactions import TransactionState
 from webapp.dispatch.log_lines import LogLine
@@ -21,7 +21,7 @@ def list_texts(**options: Any) -> serializers.ListField:
     )
 
 
-class NewBuildSerializer(ExactBody):
+class NewBuildSerializer(serializers.Serializer[Any]):
     """Body of POST /builds. The chain is `branch` then `fallback`; without it, from Git's ancestry."""
 
     branch = Text(trim_whitespace=False)

@@ -273,7 +273,7 @@ REST_FRAMEWORK = {
     "DEFAULT_PERMISSION_CLASSES": [],
     "UNAUTHENTICATED_USER": None,
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_PARSER_CLASSES": ["webapp.core.json_bodies.JsonBodyParser"],
     "EXCEPTION_HANDLER": "webapp.core.api.handle_exception",
     "DEFAULT_SCHEMA_CLASS": "webapp.core.openapi.ApiSchema",
 }

@@ -34,6 +34,7 @@ Modules:
     uploads: files that are sent.
     outgoing: requests to addresses that users chose.
     json_bytes: JSON of megabytes, fast.
+    json_bodies: JSON bodies of REST requests, parsed strictly.
     json_members: JSON of which little changes, written from the older text.
     byte_cache: what was used lately, bounded by its bytes.
     change_counter: whether anybody has committed anything since.

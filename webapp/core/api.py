@@ -20,9 +20,11 @@ from webapp.core.errors import (
     TooLarge,
     TooManyRequests,
     Unauthenticated,
+    UnsupportedMedia,
 )
 from webapp.core.failures import explain_failure
 from webapp.core.idempotency import run_once
+from webapp.core.inputs import check_parameters, show_name
 from webapp.core.numbers import read_count
 from webapp.core.pagination import Pages
 from webapp.core.problems import add_headers, describe_problem
@@ -60,6 +62,9 @@ class ApiView(APIView):
     """JSON is read into memory: more than this is refused before it is."""
     takes_body = True
     """Whether what it does by POST or PUT is told anything by a body; where it is not, one with a content is refused."""
+
+    repeatable_parameters: frozenset[str] = frozenset()
+    """Query parameters that can be given more than once."""
 
     @property
     def principal(self) -> Principal:
@@ -100,9 +105,18 @@ class ApiView(APIView):
         _ = self.principal
         if getattr(request._request, "principal_by_session", False):
             SessionAuthentication().enforce_csrf(request)
+        check_parameters(request.GET, repeatable=self.repeatable_parameters, may_be_empty=self.may_be_empty)
         # What a GET brings along is refused before it comes here.
-        if not self.takes_body and request.method not in SAFE_METHODS and not _is_blank(request._request):
+        if request.method in SAFE_METHODS:
+            return
+        if self.takes_body and request.method != "DELETE":
+            _refuse_compressed(request._request)
+        elif not _is_blank(request._request):
             raise BadRequest("This address takes no body: it says by itself what is to be done.", code="body_not_taken")
+
+    def may_be_empty(self, name: str) -> bool:
+        """Return whether a query parameter has a meaning when it is empty; an empty search matches everything."""
+        return name == "q"
 
     def identify(self, request: HttpRequest) -> None:
         """Find out who asks where the middleware did not; before the Idempotency-Key, which belongs to a person."""
@@ -123,6 +137,13 @@ class ApiView(APIView):
             return response.render() if hasattr(response, "render") else response
 
         return run_once(request, user_id=principal.user_id, key=key, run=run, secret=self.answers_secret)
+
+
+def _refuse_compressed(request: HttpRequest) -> None:
+    coding = request.headers.get("Content-Encoding", "").strip()
+    if coding.lower() not in ("", "identity"):
+        message = f"The body is compressed (Content-Encoding: {show_name(coding)}). Send it uncompressed."
+        raise UnsupportedMedia(message, code="compressed_body")
 
 
 def _is_blank(request: HttpRequest) -> bool:

@@ -123,6 +123,14 @@ class TooLarge(AppError):
     default_code = "too_large"
 
 
+class UnsupportedMedia(AppError):
+    """The body has a media type or an encoding that the address does not read."""
+
+    status = 415
+    title = "Unsupported media type"
+    default_code = "unsupported_media_type"
+
+
 class InvalidInput(AppError):
     """Read, and not acceptable; `errors` names the fields."""
 

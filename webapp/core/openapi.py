@@ -83,18 +83,18 @@ class ApiSchema(AutoSchema):  # type: ignore[misc]  # drf-spectacular says nothi
         return operation
 
     def _shared_refusals(self, operation: dict[str, Any]) -> set[int]:
-        statuses = {401, 403, 503, 504, 507}
+        statuses = {400, 401, 403, 503, 504, 507}
         places = {(parameter["in"], parameter["name"]) for parameter in operation.get("parameters", [])}
         if any(place == "path" for place, _name in places):
             statuses |= {404}
         if any(place == "query" for place, _name in places):
-            statuses |= {400, 404, 422}
+            statuses |= {404, 422}
         if ("header", "If-Match") in places:
             statuses |= {412}
         if "requestBody" in operation:
             statuses |= {413, 415}
         if self.method != "GET":
-            statuses |= {400, 404, 409, 422}
+            statuses |= {404, 409, 422}
         return statuses
 
     def _map_basic_serializer(self, serializer: Any, direction: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 from django.db.models import BigIntegerField
 from rest_framework import serializers
 
-from webapp.core.inputs import ExactBody, Number, Text
+from webapp.core.inputs import Number, Text
 from webapp.core.serializers import NounSerializer, TextOrNull
 from webapp.notices.models import Notification
 from webapp.notices.rules.facts import CHANNEL_CHOICES, FACT_CHOICES, Reason
@@ -35,7 +35,7 @@ class NotificationSerializer(NounSerializer):
         return notification.get_absolute_url()
 
 
-class MarkSerializer(ExactBody):
+class MarkSerializer(serializers.Serializer[Any]):
     """Which notifications are to be in which state."""
 
     state = serializers.ChoiceField(choices=NotificationState.choices())
@@ -69,7 +69,7 @@ class WishesSerializer(NounSerializer):
     is_mailing = serializers.BooleanField(help_text="whether this installation sends mails")
 
 
-class WishesChangeSerializer(ExactBody):
+class WishesChangeSerializer(serializers.Serializer[Any]):
     """What is to change of it."""
 
     address = Text(required=False, allow_blank=True, help_text="empty: the address of the account")

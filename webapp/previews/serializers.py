@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rest_framework import serializers
 
-from webapp.core.inputs import ExactBody, Text
+from webapp.core.inputs import Text
 from webapp.core.serializers import NounSerializer, OptionalText
 from webapp.previews.rules.states import PreviewState
 from webapp.sql.rules.differences import DIFFERENT, EQUAL, NOT_COMPARED
 from webapp.sql.serializers import DifferentRowSerializer, QueryColumnSerializer
 
 
-class ChangedFileSerializer(ExactBody):
+class ChangedFileSerializer(serializers.Serializer[Any]):
     """A file that differs from the commit, as it is to be."""
 
     path = Text(max_length=2000, help_text="where it is to lie")
@@ -21,7 +23,7 @@ class ChangedFileSerializer(ExactBody):
     text = Text(allow_blank=True, trim_whitespace=False)
 
 
-class NewPreviewSerializer(ExactBody):
+class NewPreviewSerializer(serializers.Serializer[Any]):
     """What to run, and over which branch's data."""
 
     branch = Text(max_length=200, default="master")

@@ -22,7 +22,7 @@ from webapp.comparisons.serializers.described import (
     ShownComparisonSerializer,
     StatisticsSerializer,
 )
-from webapp.core.inputs import ExactBody, Flag, NullIsAbsent, Text
+from webapp.core.inputs import Flag, NullIsAbsent, Number, Text
 from webapp.core.serializers import NounSerializer, OptionalText, TextOrNull
 from webapp.git.conflicts import TAKES, Resolution
 from webapp.pulls.models import Comment, Merge, PullCheck, PullDataset, PullRequest, QueuedMerge, Review
@@ -61,7 +61,7 @@ class NewPullSerializer(NullIsAbsent):
     draft = Flag(required=False)
 
 
-class PullChangeSerializer(ExactBody):
+class PullChangeSerializer(serializers.Serializer[Any]):
     """Body of PATCH …/pulls/{n}: what is to change."""
 
     title = Text(required=False, max_length=250)
@@ -71,22 +71,34 @@ class PullChangeSerializer(ExactBody):
     state = serializers.ChoiceField(required=False, choices=list(PullState), help_text="open or closed")
 
 
+class NewAnchorSerializer(NullIsAbsent):
+    """Lines of a file, by `path` and `line`; or a dataset, one of its rows or one cell."""
+
+    path = Text(required=False, trim_whitespace=False)
+    line = Number(required=False)
+    start_line = Number(required=False)
+    side = serializers.ChoiceField(required=False, choices=["head", "base"], help_text="default: head")
+    dataset = serializers.JSONField(required=False, help_text="path or number of a dataset")
+    key = serializers.DictField(required=False, help_text="key column → value")
+    column = Text(required=False, trim_whitespace=False)
+    compared = Text(
+        required=False,
+        allow_blank=True,
+        help_text="the comparison whose row is quoted; default: the one shown for the dataset",
+    )
+
+
 class NewCommentSerializer(NullIsAbsent):
     """Body of POST …/comments."""
 
     body = Text(trim_whitespace=False)
-    anchor = serializers.DictField(
-        required=False,
-        allow_null=True,
-        help_text="{path, line, start_line, side} or "
-        "{dataset, key, column, compared}; compared names the comparison whose row is quoted, default: the dataset's",
-    )
+    anchor = NewAnchorSerializer(required=False, allow_null=True)
     reply_to = serializers.IntegerField(
         required=False, min_value=1, help_text="a comment of the thread; a reply has no anchor"
     )
 
 
-class EditCommentSerializer(ExactBody):
+class EditCommentSerializer(serializers.Serializer[Any]):
     """Body of PATCH …/comments/{id}."""
 
     body = Text(required=False, trim_whitespace=False)
@@ -106,7 +118,7 @@ class CommitSuggestionsSerializer(NullIsAbsent):
         child=serializers.IntegerField(min_value=1), help_text="those whose suggestions become one commit"
     )
     message = Text(required=False, allow_blank=True, help_text="of the commit; one is written where there is none")
-    expected_head = Text(required=False, allow_blank=True, trim_whitespace=False, help_text="409 if the head has moved")
+    expected_head = Text(required=False, trim_whitespace=False, help_text="409 if the head has moved")
     looked_at = serializers.DateTimeField(
         required=False, help_text="when the comments were read: 409 if one of them was changed since"
     )
@@ -119,13 +131,11 @@ class NewReviewSerializer(NullIsAbsent):
     body = Text(required=False, allow_blank=True, trim_whitespace=False)
     expected_head = Text(
         required=False,
-        allow_blank=True,
         trim_whitespace=False,
         help_text="the head that was reviewed: 409 if it has moved",
     )
     expected_target = Text(
         required=False,
-        allow_blank=True,
         trim_whitespace=False,
         help_text="`base` as it was reviewed: an approval is a 409 if the merge would now change more than it showed",
     )
@@ -140,17 +150,17 @@ class NewDatasetVerdictSerializer(NullIsAbsent):
     )
     reason = Text(required=False, allow_blank=True, trim_whitespace=False, help_text="of a rejection")
     expected_transaction = Text(
-        required=False, allow_blank=True, help_text="of the source, that was looked at: 409 if there is another one now"
+        required=False, help_text="of the source, that was looked at: 409 if there is another one now"
     )
 
 
-class NewLoadSerializer(ExactBody):
+class NewLoadSerializer(serializers.Serializer[Any]):
     """Body of POST …/uploads: whether merging loads the files of a dataset on the target."""
 
     dataset = Text(trim_whitespace=False, help_text="its path")
     load = Flag()
     expected_transaction = Text(
-        required=False, allow_blank=True, help_text="of the source, that was looked at: 409 if there is another one now"
+        required=False, help_text="of the source, that was looked at: 409 if there is another one now"
     )
     expected_target = Text(
         required=False, allow_blank=True, help_text="of the target, that was looked at: 409 if there is another one now"
@@ -164,13 +174,13 @@ class ReviewersSerializer(NullIsAbsent):
     groups = serializers.ListField(child=Text(), required=False)
 
 
-class PullLabelsSerializer(ExactBody):
+class PullLabelsSerializer(serializers.Serializer[Any]):
     """Body of PUT …/labels."""
 
     labels = serializers.ListField(child=Text(), help_text="names of labels of the repository; all that it has then")
 
 
-class PullAssigneesSerializer(ExactBody):
+class PullAssigneesSerializer(serializers.Serializer[Any]):
     """Body of PUT …/assignees."""
 
     users = serializers.ListField(child=Text(), help_text="user names; all who see to it then")
@@ -189,9 +199,7 @@ class NewQueuedMergeSerializer(NullIsAbsent):
 
     method = serializers.ChoiceField(choices=words(states.METHOD_CHOICES), required=False)
     rebuild = serializers.ChoiceField(choices=words(states.REBUILD_CHOICES), required=False)
-    expected_head = Text(
-        required=False, allow_blank=True, trim_whitespace=False, help_text="409 when the source has moved"
-    )
+    expected_head = Text(required=False, trim_whitespace=False, help_text="409 when the source has moved")
 
 
 class NewMergeSerializer(NewQueuedMergeSerializer):
@@ -232,12 +240,8 @@ class BranchUpdateSerializer(NullIsAbsent):
         required=False,
         help_text="rebase makes the source's commits anew on top of the target",
     )
-    expected_head = Text(
-        required=False, allow_blank=True, trim_whitespace=False, help_text="409 when the source has moved"
-    )
-    expected_target = Text(
-        required=False, allow_blank=True, trim_whitespace=False, help_text="409 when the target has moved"
-    )
+    expected_head = Text(required=False, trim_whitespace=False, help_text="409 when the source has moved")
+    expected_target = Text(required=False, trim_whitespace=False, help_text="409 when the target has moved")
     resolutions = serializers.ListField(
         child=ResolutionSerializer(), required=False, max_length=MAX_FILES, help_text="one for each file that conflicts"
     )
@@ -689,7 +693,7 @@ class PullCheckSerializer(NounSerializer):
         return query_check
 
 
-class CheckNameSerializer(ExactBody):
+class CheckNameSerializer(serializers.Serializer[Any]):
     """Which check of a pull request, by its name."""
 
     name = Text(max_length=250, help_text="such as checks/rows, of the file checks/rows.sql")

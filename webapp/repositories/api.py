@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from webapp.git.values import CommitInfo
     from webapp.repositories.models import Protection, Repository
 
+SEARCH = OpenApiParameter("q", str, description="a part of the name; empty: all")
 REF = OpenApiParameter("ref", str, description="branch or commit; default: master")
 CONTENTS = PolymorphicProxySerializer(
     component_name="Contents",
@@ -145,7 +146,7 @@ class LintView(RepositoryEndpoint):
 class BranchesView(RepositoryEndpoint):
     """The branches of a repository."""
 
-    @extend_schema(parameters=[OpenApiParameter("q", str)], responses=shapes.BranchSerializer(many=True))
+    @extend_schema(parameters=[SEARCH], responses=shapes.BranchSerializer(many=True))
     def get(self, request: Request, repo: str) -> Response:
         """List branches: the default one first, then by the time of their heads."""
         branches: Any = queries.BranchList(self.find(repo), q=request.query_params.get("q", ""))
@@ -445,9 +446,10 @@ class ProtectionView(RepositoryEndpoint):
         repository = self.find(repo)
         protection = queries.get_protection(repository, branch)
         _check_unchanged(request, _protection_tag(protection))
-        fields = read_input(
-            shapes.ProtectionSerializer, {**_protection(protection), **self.body, "branch": protection.branch}
-        )
+        fields = read_input(shapes.ProtectionSerializer, {**_protection(protection), **self.body})
+        if fields["branch"] != protection.branch:
+            message = "A protection keeps its branch. Protect the other branch instead."
+            raise InvalidInput(message, code="branch_is_fixed", errors={"branch": [message]})
         changed = services.set_protection(repository=repository, **fields, by=self.principal)
         return _tagged(request, _protection_tag(changed), _protection(changed))
 

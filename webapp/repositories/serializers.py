@@ -8,7 +8,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from webapp.core.errors import find_refusal
-from webapp.core.inputs import ExactBody, Flag, NullIsAbsent, Number, Text
+from webapp.core.inputs import Flag, NullIsAbsent, Number, Text
 from webapp.core.outgoing import check_url
 from webapp.core.serializers import NounSerializer
 from webapp.git.values import CommitInfo
@@ -259,7 +259,7 @@ class NewMemberSerializer(NounSerializer):
     role = serializers.ChoiceField(choices=ROLES)
 
 
-class PathRuleSerializer(ExactBody, NounSerializer):
+class PathRuleSerializer(NounSerializer):
     """Who must approve a change of matching files or datasets."""
 
     pattern = Text(max_length=500)
@@ -333,7 +333,7 @@ class GroupNames(serializers.ListField):
         return [group.name for group in data.all()]
 
 
-class ProtectionSerializer(ExactBody, NounSerializer):
+class ProtectionSerializer(NounSerializer):
     """What it takes to move a branch."""
 
     branch = Text(max_length=1000)

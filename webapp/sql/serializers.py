@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rest_framework import serializers
 
-from webapp.core.inputs import ExactBody, Text
+from webapp.core.inputs import Text
 from webapp.core.serializers import NounSerializer, OptionalText
 from webapp.sql.queries import MAX_SQL
 from webapp.sql.rules.differences import DIFFERENT, EQUAL, NOT_COMPARED
 from webapp.sql.rules.states import QueryState
 
 
-class NewQuerySerializer(ExactBody):
+class NewQuerySerializer(serializers.Serializer[Any]):
     """What to run, and on which branch."""
 
     branch = Text(max_length=200, default="master")

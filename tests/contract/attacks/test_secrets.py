@@ -17,6 +17,7 @@ import pytest
 from django.conf import settings as configured
 from django.test import Client
 
+from tests.factories.api_document import read_document
 from tests.factories.crawl import ask_everything, crawl
 from tests.factories.everything import BODIES, Upload, World, list_operations, make_world
 from tests.factories.forms import list_forms, send
@@ -77,10 +78,11 @@ def send_bodies(world: World) -> list[str]:
         base = BODIES.get(f"{method} {path}", {})
         if method in ("GET", "DELETE") or isinstance(base, Upload):
             continue
-        named = {"name": "canary", **base}
-        canaries = {**named, "password": PASSWORD, "current_password": PASSWORD, "secret": HOOK}
-        # Tokens are made of nothing else than what makes them: canaries are refused there.
-        bodies = [json.dumps(body).encode() for body in (canaries, *([named] if path.endswith("/tokens") else []))]
+        canaries = {"name": "canary", **base, "password": PASSWORD, "current_password": PASSWORD, "secret": HOOK}
+        # A body with a canary that its operation does not know is refused; one of known members goes through.
+        members = list_members(method, path)
+        known = {name: value for name, value in canaries.items() if name in members}
+        bodies = [json.dumps(body).encode() for body in (canaries, *([known] if members else []))]
         for body, headers in product(bodies, (*let_in, {"Authorization": f"Bearer {PASSWORD}"})):
             # Only what those are told who are let in is kept for a repetition.
             key = f"{len(body)} {method} {path} {headers}"[:60]
@@ -93,6 +95,16 @@ def send_bodies(world: World) -> list[str]:
                 if path.endswith("/tokens") and answer.status_code == 201:
                     tokens.append(answer.json()["token"])
     return tokens
+
+
+def list_members(method: str, path: str) -> list[str]:
+    """List the members that an operation's body can have."""
+    document = read_document()
+    content = document.operations[method, path].get("requestBody", {}).get("content", {})
+    if "application/json" not in content:
+        return []
+    name = content["application/json"]["schema"]["$ref"].rpartition("/")[2]
+    return list(document.raw["components"]["schemas"][name]["properties"])
 
 
 def list_kept(home: Path) -> Iterator[tuple[str, str]]:

@@ -17,7 +17,7 @@ from django.db import OperationalError
 from django.test import Client
 
 from tests.factories.clients import read_pages
-from webapp.accounts.models import User
+from webapp.accounts.models import Token, User
 from webapp.core import clock
 from webapp.core.idempotency import _let_go
 from webapp.core.models import IdempotencyRecord
@@ -52,14 +52,21 @@ def test_token_cannot_make_tokens(admin: User, api_client: ClientFactory) -> Non
     assert answer.json()["code"] == "token_by_token"
 
 
+def test_a_misspelled_scope_makes_no_token(admin: User, api_client: ClientFactory) -> None:
+    answer = api_client().post("/api/v1/tokens", {"name": "x", "scope": "read"}, format="json", **basic("admin"))
+
+    assert (answer.status_code, answer.json()["errors"]) == (400, {"scope": ["Did you mean 'scopes'?"]})
+    assert not Token.objects.filter(name="x").exists()
+
+
 @pytest.mark.parametrize(
     ("body", "field"),
     [
         ({"name": ""}, "name"),
         ({"name": "x", "scopes": ["all"]}, "scopes"),
         ({"name": "x", "scopes": "read"}, "scopes"),
-        ({"name": "x", "scope": "read"}, "scope"),
         ({"name": "x", "expires_at": "tomorrow"}, "expires_at"),
+        ({"name": "x", "expires_at": ""}, "expires_at"),
         ({"name": "x", "expires_at": "2020-01-01T00:00:00Z"}, "expires_at"),
     ],
 )

@@ -480,7 +480,7 @@ def test_api_of_a_build(world: World, build: Build, api_client: Callable[..., AP
         ({"branch": "master"}, 422),
         ({"branch": "master", "targets": "/shop/one"}, 422),
         ({"branch": "master", "targets": ["/shop/one"], "force": "yes"}, 422),
-        ({"branch": "master", "targets": ["/shop/one"], "unknown": 1}, 422),
+        ({"branch": "master", "targets": ["/shop/one"], "unknown": 1}, 400),
         ({"branch": "main", "targets": ["/shop/one"]}, 422),
         ({"branch": "master", "targets": ["/elsewhere/one"]}, 404),
         ({"branch": "master", "targets": ["/shop/one"], "repository": "elsewhere"}, 404),

@@ -92,7 +92,8 @@ def test_what_has_no_answer_is_refused_at_once(ask: Call, levels: dict[str, Any]
     first, second, _ = levels["transactions"]
     where = levels["where"]
     for query, status, code, words in (
-        ("keys=", 422, "no_columns", "at least one identifier column"),
+        ("keys=", 400, "empty_parameter", "'keys' is empty"),
+        ("keys=,", 422, "no_columns", "at least one identifier column"),
         ("keys=nope", 422, "no_such_column", "Identifier column 'nope' does not exist; there are id, v."),
         (f"start={second['id']}&end={first['id']}", 409, "not_an_ancestor", "is not an ancestor of snapshot"),
         ("start=7", 404, "expired", "no snapshot 7"),

@@ -169,7 +169,7 @@ def test_refusals_name_the_thing(ask: Call, prices: dict[str, Any]) -> None:
         "no branch and no transaction nowhere"
         in ask("olek", "GET", f"{where}?from=master&to=nowhere", expect=404)["detail"]
     )
-    assert ask("olek", "GET", f"{where}?from=master&to=feature/p&keys=", expect=422)["code"] == "no_columns"
+    assert ask("olek", "GET", f"{where}?from=master&to=feature/p&keys=,", expect=422)["code"] == "no_columns"
     ask("stranger", "GET", f"{where}?from=master&to=feature/p", expect=404)
 
 

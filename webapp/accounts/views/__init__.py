@@ -20,11 +20,10 @@ from django.views.decorators.http import require_GET, require_POST
 
 from webapp.accounts import permissions, queries, services
 from webapp.accounts.forms import LoginForm, NewPasswordForm, NewUserForm, PasswordForm, SettingsForm, TokenForm
-from webapp.accounts.serializers import AuditFilterSerializer
+from webapp.accounts.serializers import read_audit_filter
 from webapp.accounts.views.entering import ID_TOKEN, LEAVING, enter, find_target
 from webapp.core import clock, pages
 from webapp.core.errors import AppError, InvalidInput, TooManyRequests, Unauthenticated
-from webapp.core.inputs import read_input
 from webapp.core.numbers import read_count
 
 if TYPE_CHECKING:
@@ -94,9 +93,9 @@ def audit(request: HttpRequest) -> HttpResponse:
     if request.principal is None:  # type: ignore[attr-defined]
         raise Unauthenticated("Sign in to see the audit log.")
     permissions.check_admin(request.principal)  # type: ignore[attr-defined]
-    parameters = {name: value for name, value in request.GET.items() if value}
+    parameters = {name: str(value) for name, value in request.GET.items() if value}
     try:
-        criteria = queries.AuditFilter(**read_input(AuditFilterSerializer, parameters))
+        criteria = read_audit_filter(parameters)
     except InvalidInput as error:
         page = replace(queries.read_audit_page(queries.AuditFilter()), entries=[], older=None, problem=error.detail)
         return pages.render(request, "accounts/audit.html", page, status=error.status)

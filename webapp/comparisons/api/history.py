@@ -51,7 +51,12 @@ if TYPE_CHECKING:
 ENDS = [
     OpenApiParameter("from", str, required=True, description="a branch or a transaction"),
     OpenApiParameter("to", str, required=True, description="a branch or a transaction"),
-    OpenApiParameter("keys", str, description="identifier columns, separated by commas; default: by pipeline.toml"),
+    OpenApiParameter(
+        "keys",
+        str,
+        many=True,
+        description="identifier columns, each by its own or separated by commas; default: by pipeline.toml",
+    ),
 ]
 
 
@@ -76,7 +81,12 @@ REFUSED = (409, 410, 422, 429)
 """With what a look at a dataset's history may be refused: an end that is no state of it, one that is gone, bad input, a crowd."""
 CHANGELOG = [
     OpenApiParameter("branch", str, description="default: master"),
-    OpenApiParameter("keys", str, description="identifier columns, separated by commas; without them net changes"),
+    OpenApiParameter(
+        "keys",
+        str,
+        many=True,
+        description="identifier columns, each by its own or separated by commas; without them net changes",
+    ),
     OpenApiParameter("start", str, description="exclusive: a transaction, a snapshot id, or earliest (default)"),
     OpenApiParameter("end", str, description="inclusive: a transaction or a snapshot id; default: the branch's head"),
     OpenApiParameter("images", str, enum=["first", "latest"], description="with keys: which change of a key is listed"),
@@ -92,7 +102,11 @@ TREND = [
 ]
 BLAME = [
     OpenApiParameter("branch", str, description="default: master"),
-    OpenApiParameter("key.<column>", str, description="the value of one key column, as rows show it; once for each"),
+    OpenApiParameter(
+        "key.<column>",
+        str,
+        description="the value of one key column, as rows show it; once for each; empty: the empty text",
+    ),
     OpenApiParameter("null", str, many=True, description="a key column whose value is NULL"),
     OpenApiParameter("cursor", str, description="`next` of the answer before: where to go on"),
 ]
@@ -100,6 +114,8 @@ BLAME = [
 
 class CompareEndpoint(ApiView):
     """What the endpoints of two ends of a dataset share."""
+
+    repeatable_parameters = frozenset({"keys"})
 
     def compare(self, request: Request, dataset_id: int, *, action: str = "read") -> ComparedEnds:
         """Find the comparison that the address asks for; the first to ask starts it."""
@@ -229,6 +245,7 @@ class DatasetChangelog(ApiView):
     """GET `/datasets/{id}/changelog`, and POST to compute a failed one again."""
 
     takes_body = False
+    repeatable_parameters = frozenset({"keys"})
 
     @extend_schema(
         operation_id="getDatasetChangelog",
@@ -317,6 +334,11 @@ class DatasetBlame(ApiView):
     """GET `/datasets/{id}/blame`, and POST to look again after a failure."""
 
     takes_body = False
+    repeatable_parameters = frozenset({"null"})
+
+    def may_be_empty(self, name: str) -> bool:
+        """Allow the empty text as the value of a key column."""
+        return name.startswith(blames.PREFIX)
 
     @extend_schema(
         operation_id="getDatasetBlame",

@@ -584,6 +584,8 @@ def _find_ineligible(pull: PullRequest) -> dict[str, Any]:
 class PullReviewers(PullEndpoint):
     """GET, POST and DELETE `…/reviewers`."""
 
+    repeatable_parameters = frozenset({"user", "group"})
+
     @extend_schema(operation_id="listPullReviewers", responses=serializers.ReviewerSerializer(many=True))
     def get(self, request: Request, repo: str, number: int) -> Response:
         """List who reviewed and who is asked to, with where they stand."""
