@@ -166,6 +166,10 @@ class SensitiveColumns(models.Model):
     columns = models.JSONField(default=list)
     groups = models.JSONField(default=list)
     """Whose people see the columns, beside the repository's maintainers."""
+    repositories = models.JSONField(default=list, db_default=[])
+    """Other repositories whose code may read the columns."""
+    past = models.JSONField(default=list, db_default=[])
+    """Columns that were sensitive before: if master has dropped them, they stay hidden in old transactions."""
 
     class Meta(TypedModelMeta):
         constraints: ClassVar = [

@@ -14,7 +14,7 @@ from webapp.catalog.rules.access import Access
 from webapp.catalog.rules.branch_properties import MASTER, PREFIX, TrackedIds
 from webapp.catalog.rules.errors import Forbidden, NoSuchTable, SnapshotGone
 from webapp.catalog.rules.iceberg import Metadata
-from webapp.catalog.rules.metadata import not_after, snapshot_of, with_legacy_fields
+from webapp.catalog.rules.metadata import not_after, schema_of, snapshot_of, with_legacy_fields
 from webapp.catalog.rules.partition_names import show_partition_names
 from webapp.catalog.rules.pointers import BranchState, Pointer
 from webapp.catalog.rules.readable import MINUTE_MS
@@ -25,6 +25,7 @@ from webapp.catalog.storage.metadata_files import MetadataFile
 from webapp.core import json_bytes
 from webapp.core.errors import Unavailable
 from webapp.core.json_members import Pieces
+from webapp.core.names import table_name
 from webapp.core.prepared import Prepared
 from webapp.core.principals import JobScope, Principal
 from webapp.runtime.object_store import is_object_location, measure_objects
@@ -115,6 +116,18 @@ def branch_pointer(*, table: str, branch: str) -> Pointer | None:
 def get_metadata(*, table: str) -> Metadata:
     """Return the stored metadata, all branches in it. Shared: never change it in place."""
     return get_file(table=table).metadata
+
+
+def list_dropped_columns(*, path: str) -> frozenset[str]:
+    """Return every name of the columns that a dataset had once, or has on another branch, and that master lacks."""
+    try:
+        metadata = get_metadata(table=table_name(path))
+    except NoSuchTable:
+        return frozenset()
+    live = {field["id"] for field in schema_of(metadata, metadata["current-schema-id"])["fields"]}
+    return frozenset(
+        field["name"] for schema in metadata["schemas"] for field in schema["fields"] if field["id"] not in live
+    )
 
 
 def get_file(*, table: str) -> MetadataFile:

@@ -187,24 +187,43 @@ def forget_repository(*, repository: str) -> None:
     RepositoryRole.objects.filter(repository=repository).delete()
     Folder.objects.filter(repository=repository).update(repository="")
     SensitiveColumns.objects.filter(repository=repository).delete()
+    # A later repository of the same name is another one.
+    for row in SensitiveColumns.objects.exclude(repositories=[]):
+        kept = [name for name in row.repositories if name.lower() != repository.lower()]
+        if kept != row.repositories:
+            SensitiveColumns.objects.filter(pk=row.pk).update(repositories=kept)
 
 
 def set_sensitive(*, repository: str, branch: str, is_default: bool, rules: Mapping[str, SensitiveRule]) -> None:
-    """Record what a branch of a repository calls sensitive, by the paths of datasets; no rules: nothing of what it called so."""
-    named = {
-        path.lower(): {"columns": list(rule.columns), "groups": list(rule.groups), "is_default": is_default}
-        for path, rule in rules.items()
-    }
-    rows = SensitiveColumns.objects.filter(repository=repository, branch=branch)
-    recorded = {row.path: {name: getattr(row, name) for name in ("columns", "groups", "is_default")} for row in rows}
-    if recorded == named:
-        return
+    """Record what a branch of a repository calls sensitive, by the paths of datasets.
+
+    Only a rule changes what an earlier one said: the columns of a dataset without a rule stay hidden. Columns that a
+    rule leaves out are kept as past ones.
+    """
+    rows = {row.path: row for row in SensitiveColumns.objects.filter(repository=repository, branch=branch)}
+    changed: list[SensitiveColumns] = []
+    for path, rule in rules.items():
+        row = rows.setdefault(path.lower(), SensitiveColumns(repository=repository, branch=branch, path=path.lower()))
+        stated = {
+            "columns": list(rule.columns),
+            "groups": list(rule.groups),
+            "repositories": list(rule.repositories),
+            "past": [name for name in dict.fromkeys([*row.past, *row.columns]) if name not in rule.columns],
+        }
+        if any(getattr(row, name) != value for name, value in stated.items()):
+            for name, value in stated.items():
+                setattr(row, name, value)
+            changed.append(row)
     with transaction.atomic():
-        rows.delete()
-        SensitiveColumns.objects.bulk_create(
-            SensitiveColumns(repository=repository, branch=branch, path=path, **fields)
-            for path, fields in named.items()
-        )
+        for row in rows.values():
+            if row in changed or (row.pk is not None and row.is_default != is_default):
+                row.is_default = is_default
+                row.save()
+
+
+def forget_sensitive(*, repository: str, branch: str) -> None:
+    """Drop what a branch called sensitive, with the data of the branch."""
+    SensitiveColumns.objects.filter(repository=repository, branch=branch).delete()
 
 
 def prepare_admin() -> None:
