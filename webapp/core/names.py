@@ -79,6 +79,12 @@ def check_spelling(name: str, spellings: Iterable[str]) -> None:
         raise BadRequest(message, code="branch_spelling", errors={"branch": [message]})
 
 
+def is_dataset_path(path: str) -> bool:
+    """Return whether `split_dataset_path` would split it."""
+    parts = path.split("/")
+    return len(parts) > 2 and not parts[0] and all(map(PART_PATTERN.fullmatch, parts[1:]))
+
+
 def split_dataset_path(path: str) -> tuple[str, ...]:
     """Split /nyc/delays/daily into ("nyc", "delays", "daily").
 

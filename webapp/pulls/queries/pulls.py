@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django.contrib.auth.models import Group
 from django.db.models import Prefetch, Q, QuerySet
 
 from webapp.accounts import permissions
-from webapp.accounts.queries import get_signed_in_user
+from webapp.accounts.models import User
+from webapp.accounts.queries import get_signed_in_user, principal_for_user
 from webapp.builds import queries as builds
 from webapp.builds.models import Build
 from webapp.builds.rules.states import BuildState
@@ -22,15 +23,18 @@ from webapp.comparisons.rules.dataset_rules import (
     CombinedRules,
     ComparisonRules,
     combine_rules,
+    find_changed,
     read_dataset_rules,
 )
 from webapp.core.errors import AppError, Conflict, NotFound
+from webapp.core.names import is_dataset_path
 from webapp.core.numbers import LARGEST
 from webapp.core.once import asked_once
 from webapp.core.prepared import Prepared
+from webapp.datasets.permissions import see_keys
 from webapp.git.values import Landing
 from webapp.pulls.models import Merge, NamedComparison, PullDataset, PullRequest, QueuedMerge, Review, SpecRecord
-from webapp.pulls.queries.approvers import list_ineligible
+from webapp.pulls.queries.approvers import MOST_COMMITS, list_ineligible
 from webapp.pulls.queries.checked import list_query_checks, read_fact
 from webapp.pulls.queries.loads import list_load_facts
 from webapp.pulls.queries.named import find_shown
@@ -248,11 +252,68 @@ def _specs_of(pull: PullRequest, sha: str, branch: str) -> Mapping[str, Any]:
 
 
 def read_rules(*, pull: PullRequest) -> dict[str, CombinedRules]:
-    """Read the review rules of each dataset from pipeline.toml, at both heads and where they parted."""
+    """Read the review rules of each dataset that its repository owns, from both heads and from where they parted.
+
+    A rule of the head that is refused does not count.
+    """
+    head, target, begin = _read_stated(pull)
+    refused = _find_refused(pull, head, target, begin)
+    counting = {**head, **{path: begin.get(path, ComparisonRules()) for path in refused}}
+    rules = combine_rules(head=counting, target=target, begin=begin)
+    return {
+        path: replace(rule, changes=(*rule.changes, refused[path])) if path in refused else rule
+        for path, rule in rules.items()
+    }
+
+
+def list_refused_rules(pull: PullRequest) -> list[str]:
+    """List why review rules that the source changes are refused: they name columns that its authors may not see."""
+    if pull.state != PullState.OPEN or PIPELINE_FILE not in list_changed_paths(pull):
+        return []
+    return list(_find_refused(pull, *_read_stated(pull)).values())
+
+
+_Rules = Mapping[str, ComparisonRules]
+
+
+def _read_stated(pull: PullRequest) -> tuple[_Rules, _Rules, _Rules]:
     base = find_base(pull)
     merge_base = repositories.find_merge_base(pull.repository, base, pull.head_sha)
     head, target, begin = (read_rules_at(pull.repository, sha) for sha in (pull.head_sha, base, merge_base or base))
-    return combine_rules(head=head, target=target, begin=begin)
+    return head, target, begin
+
+
+def _find_refused(pull: PullRequest, head: _Rules, target: _Rules, begin: _Rules) -> dict[str, str]:
+    """Return why the head's rules of a dataset are refused, by its path.
+
+    Which rows a rule selects, and how it pairs them, shows what is in the columns that it names.
+    """
+    none = ComparisonRules()
+    changed = {
+        path: find_changed(head=rule, target=target.get(path, none), begin=begin.get(path, none))
+        for path, rule in head.items()
+    }
+    refused: dict[str, str] = {}
+    for path in sorted(path for path, rule in changed.items() if rule != none):
+        for user, act in [
+            (pull.author, "opened it"),
+            *((user, f"pushed {sha[:7]}") for user, sha in list_bringers(pull)),
+        ]:
+            named = changed[path].list_named(sorted(see_keys(principal_for_user(user), path).hidden))
+            if named:
+                refused[path] = (
+                    f"Refused: the rules of {path} in {PIPELINE_FILE} name {', '.join(named)}, "
+                    f"which {user.username}, who {act}, may not see."
+                )
+                break
+    return refused
+
+
+def list_bringers(pull: PullRequest) -> list[tuple[User, str]]:
+    """List the users who pushed commits of a pull request, each with one of these commits."""
+    commits = list_own_commits(pull, limit=MOST_COMMITS)
+    pushers = repositories.list_pushers(pull.repository, branch=pull.source, commits=[commit.sha for commit in commits])
+    return [(user, pushers[user.pk]) for user in User.objects.filter(pk__in=pushers).order_by("pk")]
 
 
 def read_rules_of_others(pull: PullRequest, paths: Collection[str]) -> dict[str, CombinedRules]:
@@ -260,24 +321,29 @@ def read_rules_of_others(pull: PullRequest, paths: Collection[str]) -> dict[str,
 
     Only who owns a dataset knows its key; where a repository cannot be read, its datasets have no rules.
     """
-    owners = {path: permissions.find_folder_owner(path) for path in paths}
+    owners = {permissions.find_folder_owner(path) for path in paths}
     rules: dict[str, CombinedRules] = {}
-    for name in {owner for owner in owners.values() if owner} - {pull.repository.name}:
+    for name in {owner for owner in owners if owner} - {pull.repository.name}:
         owner = repositories.find_repository(name)
         try:
             head = repositories.get_head(owner, owner.default_branch) if owner else ""
             held = read_rules_at(owner, head) if owner else {}
         except AppError:
             continue
-        rules |= {path: CombinedRules(rule) for path, rule in held.items() if owners.get(path) == name}
+        rules |= {path: CombinedRules(rule) for path, rule in held.items()}
     return rules
 
 
 def read_rules_at(repository: Repository, sha: str) -> dict[str, ComparisonRules]:
-    """Read the review rules of each dataset from pipeline.toml of a commit."""
+    """Read the review rules from pipeline.toml of a commit: only those of datasets that the repository owns."""
     if repositories.find_kind(repository, sha, PIPELINE_FILE) is None:
         return {}
-    return read_dataset_rules(repositories.read_file(repository, sha, PIPELINE_FILE).decode("utf-8", "replace"))
+    text = repositories.read_file(repository, sha, PIPELINE_FILE).decode("utf-8", "replace")
+    return {
+        path: rules
+        for path, rules in read_dataset_rules(text).items()
+        if is_dataset_path(path) and permissions.find_folder_owner(path) == repository.name
+    }
 
 
 def find_protection(pull: PullRequest) -> Protection | None:
@@ -402,6 +468,7 @@ def collect_facts(pull: PullRequest) -> approvals.MergeFacts:
         ineligible=list_ineligible(pull, reviewers=approvers, base=find_base(pull)),
         protection=protection,
         failed_checks=list_failed_checks(pull),
+        refused_rules=list_refused_rules(pull),
         loads=list_load_facts(pull, rows) if pull.state == PullState.OPEN else (),
     )
 
