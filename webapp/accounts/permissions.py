@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from django.conf import settings
+from django.contrib.auth.models import Group
 from django.db.models import Value
 from django.db.models.functions import Lower
 
@@ -312,6 +315,23 @@ def _list_rules(
 @asked_once
 def _is_in_groups(user_id: int, groups: frozenset[str]) -> bool:
     return User.objects.filter(pk=user_id, groups__name__in=groups).exists()
+
+
+def digest_rights(by: Principal) -> str:
+    """Return a digest of everything that decides what somebody may see: it changes when they lose or gain a right."""
+    rights: list[object] = [by.is_admin, sorted(by.scopes)]
+    if not by.is_admin:
+        roles = sorted(_ROLES_OF.all(by.user_id))
+        repositories = [repository for repository, _ in roles]
+        folders = Folder.objects.filter(creator_id=by.user_id) | Folder.objects.filter(repository__in=repositories)
+        sensitive = SensitiveColumns.objects.filter(repository__in=repositories).order_by("pk")
+        rights += [
+            roles,
+            sorted(Group.objects.filter(user=by.user_id).values_list("pk", flat=True)),
+            sorted(folders.values_list("name", "repository")),
+            list(sensitive.values_list("path", "branch", "columns", "groups", "past", "is_default")),
+        ]
+    return hashlib.sha256(json.dumps(rights).encode()).hexdigest()
 
 
 def may_use_password(user: User) -> bool:

@@ -73,7 +73,7 @@ def check_code_of(repository: str, paths: Iterable[str]) -> None:
 
 
 def check_inputs(principal: Principal, paths: Iterable[str]) -> None:
-    """Refuse if somebody may not read every input of a build, whether or not the inputs exist.
+    """Refuse if somebody may not read all of some datasets, whether or not the datasets exist.
 
     Rights are those on a dataset's top folder, so each folder is asked for once.
     """

@@ -25,6 +25,7 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
 from webapp.accounts.models import Folder, ProvidedMembership, RepositoryRole, SensitiveColumns, Token, User
+from webapp.accounts.permissions import find_folder_owner
 from webapp.accounts.queries import digest_secret, get_user, principal_for_user
 from webapp.accounts.rules.roles import Role
 from webapp.accounts.rules.scopes import SCOPES
@@ -219,6 +220,21 @@ def set_sensitive(*, repository: str, branch: str, is_default: bool, rules: Mapp
             if row in changed or (row.pk is not None and row.is_default != is_default):
                 row.is_default = is_default
                 row.save()
+
+
+def copy_sensitive(*, path: str, to: str) -> None:
+    """Let what the owner of a dataset calls sensitive hold for its new path as well, whoever owns that."""
+    owner, new_owner = find_folder_owner(path), find_folder_owner(to)
+    for row in SensitiveColumns.objects.filter(repository=owner, path=path.lower()) if new_owner else ():
+        hidden = [*row.columns, *row.past]
+        copy, is_new = SensitiveColumns.objects.get_or_create(
+            repository=new_owner,
+            branch=row.branch,
+            path=to.lower(),
+            defaults={"is_default": row.is_default, "columns": hidden},
+        )
+        if not is_new:
+            SensitiveColumns.objects.filter(pk=copy.pk).update(columns=list(dict.fromkeys([*copy.columns, *hidden])))
 
 
 def forget_sensitive(*, repository: str, branch: str) -> None:
