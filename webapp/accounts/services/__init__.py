@@ -24,7 +24,15 @@ from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
-from webapp.accounts.models import Folder, ProvidedMembership, RepositoryRole, SensitiveColumns, Token, User
+from webapp.accounts.models import (
+    Folder,
+    ProvidedGroup,
+    ProvidedMembership,
+    RepositoryRole,
+    SensitiveColumns,
+    Token,
+    User,
+)
 from webapp.accounts.permissions import find_folder_owner
 from webapp.accounts.queries import digest_secret, get_user, principal_for_user
 from webapp.accounts.rules.roles import Role
@@ -63,6 +71,7 @@ from webapp.accounts.services.single_sign_on import link_identity as link_identi
 from webapp.accounts.services.single_sign_on import unlink_identity as unlink_identity
 from webapp.core import clock
 from webapp.core.errors import Conflict, InvalidInput
+from webapp.core.names import check_is_no_disguise
 from webapp.core.principals import JobScope, Principal
 
 TOKEN_PREFIX = "trb_"  # noqa: S105 - a prefix that secret scanners can look for, not a secret
@@ -81,6 +90,7 @@ def create_user(*, username: str, password: str, by: Principal | None, is_admin:
         User.username_validator(username)
     except ValidationError as error:
         raise InvalidInput(" ".join(error.messages), errors={"username": error.messages}) from None
+    check_is_no_disguise(username, field="username")
     check_password(user=user, password=password)
     if User.objects.filter(username__iexact=username).exists():
         raise Conflict(f"The user name {username} is taken.", code="username_taken", errors={"username": ["Taken."]})
@@ -132,17 +142,41 @@ def revoke_job_tokens(*, job_id: str) -> None:
     Token.objects.filter(job_id=job_id, revoked_at=None).update(revoked_at=clock.now())
 
 
-def set_group(*, name: str, usernames: Iterable[str], by: Principal) -> Group:
-    """Make a group, or give an existing one exactly these members."""
+def set_group(*, name: str, usernames: Iterable[str], by: Principal, provided: bool | None = None) -> Group:
+    """Make a group, or give an existing one exactly these members.
+
+    Args:
+        name: the group.
+        usernames: its members.
+        by: the administrator.
+        provided: whether the sign-in provider's group of the same name counts as this one; None leaves that as it is.
+
+    """
     if not name.strip():
         raise InvalidInput("A group needs a name.", errors={"name": ["Required."]})
+    same = Group.objects.filter(name__iexact=name).first()
+    if same is None:
+        check_is_no_disguise(name, field="name")
+    elif same.name != name:
+        message = f"There is a group {same.name}, and names of groups are unique without case."
+        raise Conflict(message, code="group_taken", errors={"name": [message]})
     users = [get_user(username) for username in usernames]
     with transaction.atomic():
-        group, _created = Group.objects.get_or_create(name=name.strip())
+        group, _created = Group.objects.get_or_create(name=name)
         group.user_set.set(users)
         # Whoever is listed is in it by hand from now on.
         ProvidedMembership.objects.filter(group=group).delete()
-        record_audit(by=by, verb="set_group", object=group.name, detail={"users": [user.username for user in users]})
+        if provided:
+            ProvidedGroup.objects.get_or_create(group=group)
+        elif provided is not None:
+            ProvidedGroup.objects.filter(group=group).delete()
+        detail: dict[str, Any] = {"users": [user.username for user in users]}
+        record_audit(
+            by=by,
+            verb="set_group",
+            object=group.name,
+            detail=detail if provided is None else {**detail, "provided": provided},
+        )
     return group
 
 

@@ -9,6 +9,7 @@ from django.db import transaction
 from webapp.accounts.permissions import check_repository
 from webapp.accounts.queries import principal_for_user
 from webapp.core.errors import AppError, Conflict, Unavailable
+from webapp.core.names import find_disguise
 from webapp.pulls.models import PullCheck, PullRequest
 from webapp.pulls.queries.checked import get_query_check
 from webapp.pulls.queries.pulls import list_bringers
@@ -71,6 +72,8 @@ def _describe(pull: PullRequest, entry: TreeEntry, *, is_extra: bool) -> dict[st
     if is_extra:
         message = f"At most {rules.MOST_CHECKS} checks are run, and this one comes behind them by its name."
         return _refuse(f"{entry.path}: {message}")
+    if problem := find_disguise(rules.name_check(entry.path)):
+        return _refuse(problem)
     try:
         text = repositories.read_file(pull.repository, pull.head_sha, entry.path).decode()
         return {"sql": text, "expects": str(rules.read_check(text)), "error": "", "is_final": False}
