@@ -51,7 +51,9 @@ def check_code(plan: BuildPlan) -> None:
     """
     for job in plan.running_jobs:
         if not job.is_load:
-            check_code_of(job.repository, [*(given.path for given in job.inputs), *(made.path for made in job.outputs)])
+            check_code_of(
+                job.repository, [*(source.path for source in job.inputs), *(output.path for output in job.outputs)]
+            )
 
 
 def check_code_of(repository: str, paths: Iterable[str]) -> None:

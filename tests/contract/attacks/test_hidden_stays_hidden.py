@@ -12,8 +12,8 @@ from pyiceberg.exceptions import ForbiddenError
 from tests.factories import datasets, repositories
 from tests.factories.build_rows import World, a_world
 from webapp.accounts import services as accounts
-from webapp.accounts.models import User
-from webapp.accounts.permissions import list_sensitive
+from webapp.accounts.models import Folder, User
+from webapp.accounts.permissions import list_sensitive, role_on_folder
 from webapp.datasets.models import Dataset, Transaction
 from webapp.datasets.permissions import see_rows
 from webapp.repositories import services as repository_services
@@ -161,3 +161,10 @@ def test_a_key_is_replayed_to_who_made_a_repository_by_it(alpha: World, reader: 
         for _ in range(2)
     ]
     assert [answer.status_code for answer in answers] == [201, 201]
+
+
+def test_deleting_the_repository_gives_hidden_columns_to_nobody(alpha: World) -> None:
+    writer = repositories.a_member(alpha.repository, "writer", "wim")
+    Folder.objects.filter(name="alpha").update(creator=writer.user_id)
+    repository_services.delete_repository(repository=alpha.repository, by=alpha.maker)
+    assert role_on_folder(writer, "alpha") is None

@@ -125,3 +125,14 @@ def test_other_rules_of_a_writer_count(alpha: World) -> None:
     pull = propose(alpha, TABLE, 'key = ["id", "day"]\nfilter = "salary_grade > 1"\n', HIDDEN, by=writer)
     assert list_refused(pull) == []
     assert queries.read_rules(pull=pull)["/alpha/people"].rules.key == ("id", "day")
+
+
+def test_rules_of_a_target_that_any_writer_moves_are_checked_too(alpha: World) -> None:
+    writer = repositories.a_member(alpha.repository, "writer", "wim")
+    repositories.a_branch(alpha.repository, "own", by=writer)
+    commit(alpha, TABLE, ORACLE, HIDDEN, branch="own", by=writer)
+    repositories.a_branch(alpha.repository, "fix", start="own", by=writer)
+    repositories.a_commit(alpha.repository, {"notes.txt": "1"}, branch="fix", by=writer)
+    pull = services.open_pull(repository=alpha.repository, source="fix", target="own", title="x", by=writer)
+    assert queries.read_rules(pull=pull)["/alpha/people"].rules == ComparisonRules(key=("id",))
+    assert "salary, which wim" in list_refused(pull)[0]

@@ -23,6 +23,7 @@ from django.conf import settings
 from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
+from django.db.models.functions import Lower
 
 from webapp.accounts.models import (
     Folder,
@@ -71,7 +72,7 @@ from webapp.accounts.services.single_sign_on import link_identity as link_identi
 from webapp.accounts.services.single_sign_on import unlink_identity as unlink_identity
 from webapp.core import clock
 from webapp.core.errors import Conflict, InvalidInput
-from webapp.core.names import check_is_no_disguise
+from webapp.core.names import check_is_no_disguise, folder_of, is_dataset_path
 from webapp.core.principals import JobScope, Principal
 
 TOKEN_PREFIX = "trb_"  # noqa: S105 - a prefix that secret scanners can look for, not a secret
@@ -220,13 +221,16 @@ def claim_folder(*, folder: str, repository: str = "", creator: Principal | None
 def forget_repository(*, repository: str) -> None:
     """Drop roles and folder claims of a deleted repository; its folders fall back to their creators."""
     RepositoryRole.objects.filter(repository=repository).delete()
+    # Who happened to write first into a folder with hidden columns does not become their only maintainer.
+    hidden = SensitiveColumns.objects.filter(repository=repository).values_list("path", flat=True)
+    folders = Folder.objects.filter(repository=repository).annotate(lower=Lower("name"))
+    folders.filter(lower__in={folder_of(path) for path in hidden if is_dataset_path(path)}).update(creator=None)
     Folder.objects.filter(repository=repository).update(repository="")
     SensitiveColumns.objects.filter(repository=repository).delete()
     # A later repository of the same name is another one.
     for row in SensitiveColumns.objects.exclude(repositories=[]):
-        kept = [name for name in row.repositories if name.lower() != repository.lower()]
-        if kept != row.repositories:
-            SensitiveColumns.objects.filter(pk=row.pk).update(repositories=kept)
+        others = [name for name in row.repositories if name.lower() != repository.lower()]
+        SensitiveColumns.objects.filter(pk=row.pk).update(repositories=others)
 
 
 def set_sensitive(*, repository: str, branch: str, is_default: bool, rules: Mapping[str, SensitiveRule]) -> None:

@@ -105,13 +105,14 @@ def combine_rules(
     return {path: _combine(head.get(path, none), target.get(path, none), begin.get(path, none)) for path in paths}
 
 
-def find_changed(*, head: ComparisonRules, target: ComparisonRules, begin: ComparisonRules) -> ComparisonRules:
-    """Return those of the head's rules that its branch changes, and nothing in place of the others."""
-    rules = {name: getattr(head, name) for name in _CHOICES}
-    others = [{name: getattr(other, name) for name in _CHOICES} for other in (target, begin)]
-    return ComparisonRules(
-        **{name: rule for name, rule in rules.items() if all(rule != other[name] for other in others)}
-    )
+def find_changed(rules: ComparisonRules, *, besides: Collection[ComparisonRules]) -> ComparisonRules:
+    """Return those rules that differ from all others, and nothing in place of the rest."""
+    changed = {
+        name: getattr(rules, name)
+        for name in _CHOICES
+        if all(getattr(rules, name) != getattr(other, name) for other in besides)
+    }
+    return ComparisonRules(**changed)
 
 
 def _combine(head: ComparisonRules, target: ComparisonRules, begin: ComparisonRules) -> CombinedRules:

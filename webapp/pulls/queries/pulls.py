@@ -43,6 +43,7 @@ from webapp.pulls.queries.threads import list_open_threads
 from webapp.pulls.queries.verdicts import list_verdicts
 from webapp.pulls.rules import approvals, checks, states
 from webapp.pulls.rules.checks import CheckResult
+from webapp.pulls.rules.comparisons import explain_refused_rules
 from webapp.pulls.rules.datasets import find_downstream
 from webapp.pulls.rules.states import MergeState, PullState
 from webapp.repositories import permissions as repository_permissions
@@ -254,12 +255,16 @@ def _specs_of(pull: PullRequest, sha: str, branch: str) -> Mapping[str, Any]:
 def read_rules(*, pull: PullRequest) -> dict[str, CombinedRules]:
     """Read the review rules of each dataset that its repository owns, from both heads and from where they parted.
 
-    A rule of the head that is refused does not count.
+    A rule that is refused does not count.
     """
-    head, target, begin = _read_stated(pull)
-    refused = _find_refused(pull, head, target, begin)
-    counting = {**head, **{path: begin.get(path, ComparisonRules()) for path in refused}}
-    rules = combine_rules(head=counting, target=target, begin=begin)
+    stated = _read_stated(pull)
+    refused = _find_refused(pull, stated)
+    none = ComparisonRules()
+    rules = combine_rules(
+        head={**stated.head, **{path: stated.begin.get(path, none) for path in refused}},
+        target={**stated.target, **{path: stated.default.get(path, none) for path in refused}},
+        begin=stated.begin,
+    )
     return {
         path: replace(rule, changes=(*rule.changes, refused[path])) if path in refused else rule
         for path, rule in rules.items()
@@ -267,44 +272,54 @@ def read_rules(*, pull: PullRequest) -> dict[str, CombinedRules]:
 
 
 def list_refused_rules(pull: PullRequest) -> list[str]:
-    """List why review rules that the source changes are refused: they name columns that its authors may not see."""
-    if pull.state != PullState.OPEN or PIPELINE_FILE not in list_changed_paths(pull):
+    """List why review rules of the source or of its target are refused: they name columns that its authors may not see."""
+    is_onto_default = pull.target == pull.repository.default_branch
+    if pull.state != PullState.OPEN or (is_onto_default and PIPELINE_FILE not in list_changed_paths(pull)):
         return []
-    return list(_find_refused(pull, *_read_stated(pull)).values())
+    return list(_find_refused(pull, _read_stated(pull)).values())
 
 
 _Rules = Mapping[str, ComparisonRules]
 
 
-def _read_stated(pull: PullRequest) -> tuple[_Rules, _Rules, _Rules]:
-    base = find_base(pull)
-    merge_base = repositories.find_merge_base(pull.repository, base, pull.head_sha)
-    head, target, begin = (read_rules_at(pull.repository, sha) for sha in (pull.head_sha, base, merge_base or base))
-    return head, target, begin
+class _StatedRules(NamedTuple):
+    head: _Rules
+    target: _Rules
+    begin: _Rules
+    """Where the source left the target."""
+    default: _Rules
+    """On the default branch, whose rules its protection guards. Any writer can state others on other branches."""
 
 
-def _find_refused(pull: PullRequest, head: _Rules, target: _Rules, begin: _Rules) -> dict[str, str]:
-    """Return why the head's rules of a dataset are refused, by its path.
+def _read_stated(pull: PullRequest) -> _StatedRules:
+    repository, base = pull.repository, find_base(pull)
+    begin = repositories.find_merge_base(repository, base, pull.head_sha) or base
+    is_onto_default = pull.target == repository.default_branch
+    default = base if is_onto_default else find_head(repository, repository.default_branch) or base
+    return _StatedRules(*(read_rules_at(repository, sha) for sha in (pull.head_sha, base, begin, default)))
+
+
+def _find_refused(pull: PullRequest, stated: _StatedRules) -> dict[str, str]:
+    """Return why rules of a dataset are refused, by its path.
 
     Which rows a rule selects, and how it pairs them, shows what is in the columns that it names.
     """
     none = ComparisonRules()
-    changed = {
-        path: find_changed(head=rule, target=target.get(path, none), begin=begin.get(path, none))
-        for path, rule in head.items()
-    }
     refused: dict[str, str] = {}
-    for path in sorted(path for path, rule in changed.items() if rule != none):
+    for path in sorted({*stated.head, *stated.target}):
+        head, target, begin, default = (rules.get(path, none) for rules in stated)
+        changed = (find_changed(head, besides=(target, begin, default)), find_changed(target, besides=(default,)))
+        if changed == (none, none):
+            continue
         for user, act in [
             (pull.author, "opened it"),
             *((user, f"pushed {sha[:7]}") for user, sha in list_bringers(pull)),
         ]:
-            named = changed[path].list_named(sorted(see_keys(principal_for_user(user), path).hidden))
+            hidden = sorted(see_keys(principal_for_user(user), path).hidden)
+            named = [name for rules in changed for name in rules.list_named(hidden)]
             if named:
-                refused[path] = (
-                    f"Refused: the rules of {path} in {PIPELINE_FILE} name {', '.join(named)}, "
-                    f"which {user.username}, who {act}, may not see."
-                )
+                columns = list(dict.fromkeys(named))
+                refused[path] = explain_refused_rules(path=path, named=columns, username=user.username, act=act)
                 break
     return refused
 

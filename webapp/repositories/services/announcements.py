@@ -302,9 +302,9 @@ def _note_sensitive(repository: Repository, branch: str, content: bytes) -> None
     if rules is not None:
         named = {name.lower() for rule in rules.values() for name in rule.repositories}
         lowered = Repository.objects.annotate(lower=Lower("name")).filter(lower__in=named)
-        known = set(lowered.values_list("lower", flat=True)) if named else set()
+        existing = set(lowered.values_list("lower", flat=True)) if named else set()
         rules = {
-            path: replace(rule, repositories=tuple(name for name in rule.repositories if name.lower() in known))
+            path: replace(rule, repositories=tuple(name for name in rule.repositories if name.lower() in existing))
             for path, rule in rules.items()
         }
         accounts.set_sensitive(
