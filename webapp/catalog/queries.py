@@ -7,6 +7,7 @@ from typing import Any
 
 from django.db.models import Q, QuerySet
 
+from webapp.accounts.permissions import list_sensitive_to_code
 from webapp.catalog import permissions, ports
 from webapp.catalog.models import Namespace, Table, View
 from webapp.catalog.rules import lens
@@ -271,9 +272,10 @@ def render_table(
 def render_input(*, table: str, scope: JobScope, now: int) -> bytes | None:
     """Return the catalog's answer to a job that loads an input.
 
-    Returns None if the job must ask: for keys, for what it writes itself, or to hear that the snapshot is gone.
+    Returns None if the job must ask: for keys, for what it writes itself, or to hear that the snapshot is gone or that
+    its code may not read the table.
     """
-    if table in scope.outputs:
+    if table in scope.outputs or list_sensitive_to_code(scope.repository, table_ref(table).path):
         return None
     file = get_file(table=table)
     if is_object_location(file.metadata["location"]):

@@ -168,3 +168,10 @@ def test_deleting_the_repository_gives_hidden_columns_to_nobody(alpha: World) ->
     Folder.objects.filter(name="alpha").update(creator=writer.user_id)
     repository_services.delete_repository(repository=alpha.repository, by=alpha.maker)
     assert role_on_folder(writer, "alpha") is None
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_another_spelling_of_the_path_opens_nothing(alpha: World, reader: Principal, *, is_first: bool) -> None:
+    lines = [f"{TABLE}{HIDDEN}", '[datasets."/Alpha/People"]\nkey = ["id"]\n']
+    state(alpha, *(lines if is_first else reversed(lines)))
+    assert is_hidden(reader)

@@ -241,8 +241,8 @@ def set_sensitive(*, repository: str, branch: str, is_default: bool, rules: Mapp
     """
     rows = {row.path: row for row in SensitiveColumns.objects.filter(repository=repository, branch=branch)}
     changed: list[SensitiveColumns] = []
-    for path, rule in rules.items():
-        row = rows.setdefault(path.lower(), SensitiveColumns(repository=repository, branch=branch, path=path.lower()))
+    for path, rule in _join_spellings(rules).items():
+        row = rows.setdefault(path, SensitiveColumns(repository=repository, branch=branch, path=path))
         stated = {
             "columns": list(rule.columns),
             "groups": list(rule.groups),
@@ -258,6 +258,21 @@ def set_sensitive(*, repository: str, branch: str, is_default: bool, rules: Mapp
             if row in changed or (row.pk is not None and row.is_default != is_default):
                 row.is_default = is_default
                 row.save()
+
+
+def _join_spellings(rules: Mapping[str, SensitiveRule]) -> dict[str, SensitiveRule]:
+    """Return the rules by paths in lower case. Of two spellings of one path, the stricter rule holds for each part."""
+    joined: dict[str, SensitiveRule] = {}
+    for path, rule in rules.items():
+        other = joined.get(path.lower())
+        if other is not None:
+            rule = SensitiveRule(  # noqa: PLW2901 - the rule that counts
+                tuple(dict.fromkeys([*other.columns, *rule.columns])),
+                tuple(name for name in other.groups if name in rule.groups),
+                tuple(name for name in other.repositories if name in rule.repositories),
+            )
+        joined[path.lower()] = rule
+    return joined
 
 
 def copy_sensitive(*, path: str, to: str) -> None:

@@ -273,9 +273,12 @@ def read_rules(*, pull: PullRequest) -> dict[str, CombinedRules]:
 
 def list_refused_rules(pull: PullRequest) -> list[str]:
     """List why review rules of the source or of its target are refused: they name columns that its authors may not see."""
-    is_onto_default = pull.target == pull.repository.default_branch
-    if pull.state != PullState.OPEN or (is_onto_default and PIPELINE_FILE not in list_changed_paths(pull)):
+    if pull.state != PullState.OPEN:
         return []
+    if pull.target == pull.repository.default_branch:
+        landing = _list_landing_paths(pull, find_head(pull.repository, pull.target))
+        if PIPELINE_FILE not in landing:
+            return []
     return list(_find_refused(pull, _read_stated(pull)).values())
 
 
