@@ -22,7 +22,7 @@ _FOLDER = re.compile(r"/?[A-Za-z0-9_-]+/?")
 _PLACE = re.compile(r" \(at line (\d+), column \d+\)| \(at end of document\)")
 _TABLES = ("pipeline", "datasets", "owners", "seeds")
 _HEAD = r"\[pipeline\]"
-_KNOWN = ("key", "ignore", "tolerance", "filter", "sensitive", "sensitive_readers")
+_KNOWN = ("key", "ignore", "tolerance", "filter", "sensitive", "sensitive_readers", "sensitive_repositories")
 _LIMITS = ("absolute", "relative")
 _OWNER = re.compile(r"(group:)?\S(.*\S)?")
 
@@ -105,10 +105,11 @@ class _Reader:
             tolerance=self._tolerance(table.get("tolerance", {}), where, hint),
             row_filter=self._filter(table.get("filter"), where, hint),
         )
-        # These two are read by the web, which shows rows; here they are only checked.
+        # These are read by the web, which shows rows; here they are only checked.
         sensitive = self.texts(table, "sensitive", where, hint)
-        if self.texts(table, "sensitive_readers", where, hint) and not sensitive:
-            self.complain(f"{where}: sensitive_readers without sensitive columns", hint, "sensitive_readers")
+        for name in ("sensitive_readers", "sensitive_repositories"):
+            if self.texts(table, name, where, hint) and not sensitive:
+                self.complain(f"{where}: {name} without sensitive columns", hint, name)
         for name in rules.key:
             if name in rules.ignore or name in rules.tolerance:
                 rule = "ignore" if name in rules.ignore else "tolerance"

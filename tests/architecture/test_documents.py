@@ -130,7 +130,9 @@ def test_files_of_a_pipeline_are_read() -> None:
     }
 
     ((_, text),) = list_blocks(read_chapter("security", "Sensitive columns"))
-    assert read_sensitive(text.encode()) == {"/nyc/people": SensitiveRule(("email", "birthday"), ("stewards",))}
+    assert read_sensitive(text.encode()) == {
+        "/nyc/people": SensitiveRule(("email", "birthday"), ("stewards",), ("payroll",))
+    }
 
 
 def test_every_setting_is_described() -> None:

@@ -28,6 +28,8 @@ HARMLESS = (
 )
 """What neither a statement of an old process nor its answer depends on."""
 ACCEPTED = {
+    "accounts.0008_provided_groups RunPython link_groups": "fills a new table; a group that an old process makes for the "
+    "provider counts as a local one until an administrator links it",
     "builds.0006_published_inputs RunPython copy_inputs": "fills a new table; a sweep adds what old processes publish",
     "builds.0009_newest_outputs AlterField joboutput": "drops an index that the one before it replaces",
     "datasets.0009_deleted_line RunPython tell_lines_apart": "fills a new column; branches of one name that old processes "

@@ -4,6 +4,7 @@ Modules:
     models: users, their tokens and roles, and the audit log.
     rules: what can be said of roles, scopes and the audit log without a database.
     permissions: who may do what; every app asks here.
+    ports: what accounts ask the apps above them.
     queries: who is asking, and what they own.
     services: everything that writes accounts.
     pages: what people see of their own account.

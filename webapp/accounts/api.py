@@ -256,7 +256,9 @@ class GroupsView(ApiView):
         """Make a group, or set its members; admins only."""
         permissions.check_admin(self.principal)
         fields = read_input(NewGroupSerializer, self.body)
-        group = services.set_group(name=fields["name"], usernames=fields["users"], by=self.principal)
+        group = services.set_group(
+            name=fields["name"], usernames=fields["users"], by=self.principal, provided=fields["provided"]
+        )
         return Response(GroupSerializer(group).data, status=201)
 
 

@@ -98,6 +98,15 @@ class ProvidedMembership(models.Model):
         return f"{self.user_id} in {self.group_id}"
 
 
+class ProvidedGroup(models.Model):
+    """A group that the provider's group of the same name counts as: made for it, or linked to it by an administrator."""
+
+    group = models.OneToOneField("auth.Group", on_delete=models.CASCADE, related_name="provided", db_constraint=False)
+
+    def __str__(self) -> str:
+        return str(self.group_id)
+
+
 class UserSession(models.Model):
     """A session that somebody began by signing in: on what, from where. Django's row with its key says whether it lasts."""
 
@@ -166,6 +175,10 @@ class SensitiveColumns(models.Model):
     columns = models.JSONField(default=list)
     groups = models.JSONField(default=list)
     """Whose people see the columns, beside the repository's maintainers."""
+    repositories = models.JSONField(default=list, db_default=[])
+    """Other repositories whose code may read the columns."""
+    past = models.JSONField(default=list, db_default=[])
+    """Columns that were sensitive before: if master has dropped them, they stay hidden in old transactions."""
 
     class Meta(TypedModelMeta):
         constraints: ClassVar = [

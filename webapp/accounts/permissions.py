@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from django.conf import settings
+from django.contrib.auth.models import Group
 from django.db.models import Value
 from django.db.models.functions import Lower
 
+from webapp.accounts import ports
 from webapp.accounts.models import Folder, RepositoryRole, SensitiveColumns, User
 from webapp.accounts.rules.roles import Role, allows
 from webapp.accounts.rules.scopes import covers, needed_scope
+from webapp.accounts.rules.sight import fold
 from webapp.core.errors import NotFound, PermissionDenied, Unauthenticated, hidden
 from webapp.core.names import MASTER, folder_of
 from webapp.core.once import asked_once, is_asking_once
@@ -51,7 +56,7 @@ _ROLES_OF = Prepared(
 )
 _SENSITIVE = Prepared(
     lambda path: SensitiveColumns.objects.filter(path=path).values_list(
-        "repository", "branch", "is_default", "columns", "groups"
+        "repository", "branch", "is_default", "columns", "groups", "repositories", "past"
     ),
     str,
 )
@@ -228,10 +233,11 @@ def check_method(principal: Principal, method: str) -> None:
 def list_sensitive(
     principal: Principal | None, path: str, *, branches: Collection[str] | None = None
 ) -> frozenset[str]:
-    """Return the columns of a dataset that a reader may not see: none for its maintainers and for jobs.
+    """Return the columns of a dataset that a reader may not see: none for its maintainers.
 
     What the default branch of the repository that owns the dataset calls sensitive is so wherever its data is; what another
     branch does, in the data of that branch. So no branch takes away what the default branch says, nor lets anybody in.
+    The rights of a job are those of its code, whoever started it.
 
     Args:
         principal: who reads; None is anybody, such as whoever a webhook tells.
@@ -239,33 +245,93 @@ def list_sensitive(
         branches: whose data is read; None for all.
 
     """
-    if principal is not None and (principal.job is not None or principal.is_admin):
+    if principal is not None and principal.job is not None:
+        return list_sensitive_to_code(principal.job.repository, path)
+    if principal is not None and principal.is_admin:
         return frozenset()
-    rules = _list_rules(path.lower())
+    rules = _list_own_rules(path)
     if not rules or (principal is not None and role_on_folder(principal, folder_of(path)) == Role.MAINTAINER):
         return frozenset()
-    owner = find_folder_owner(path)
-    own = [rule for rule in rules if rule[0] == owner]
-    groups = {group for _, _, is_default, _, named in own if is_default for group in named}
+    groups = {group for rule in rules if rule.is_default for group in rule.groups}
     if principal is not None and groups and _is_in_groups(principal.user_id, frozenset(groups)):
         return frozenset()
-    return frozenset(
-        column
-        for _, branch, is_default, columns, _ in own
-        if is_default or branches is None or branch in branches
-        for column in columns
-    )
+    return _list_columns(path, rules, branches)
+
+
+def list_sensitive_to_code(repository: str, path: str) -> frozenset[str]:
+    """Return the columns of a dataset that the code of a repository may not read.
+
+    The repository that owns the dataset reads all of them, as do those that its default branch names. Jobs read files,
+    and files hide nothing: so the columns of all branches count.
+
+    Args:
+        repository: the repository whose code reads; empty is none, from which everything sensitive is hidden.
+        path: the dataset's path.
+
+    """
+    rules = _list_own_rules(path)
+    readers = {name.lower() for rule in rules if rule.is_default for name in rule.repositories}
+    if not rules or (repository and (repository == rules[0].repository or repository.lower() in readers)):
+        return frozenset()
+    return _list_columns(path, rules, None)
+
+
+class _OwnRule(NamedTuple):
+    """What a branch of the repository that owns a dataset calls sensitive in it."""
+
+    repository: str
+    branch: str
+    is_default: bool
+    columns: Sequence[str]
+    groups: Sequence[str]
+    repositories: Sequence[str]
+    past: Sequence[str]
+
+
+def _list_own_rules(path: str) -> list[_OwnRule]:
+    rules = _list_rules(path.lower())
+    owner = find_folder_owner(path) if rules else ""
+    return [rule for rule in map(_OwnRule._make, rules) if rule.repository == owner]
+
+
+def _list_columns(path: str, rules: Sequence[_OwnRule], branches: Collection[str] | None) -> frozenset[str]:
+    """Return the columns that some rules hide in the data of some branches."""
+    held = [rule for rule in rules if rule.is_default or branches is None or rule.branch in branches]
+    past = {name for rule in held for name in rule.past}
+    if past:
+        dropped = {fold(name) for name in ports.list_dropped_columns(path=path)}
+        past = {name for name in past if fold(name).partition(".")[0] in dropped}
+    return frozenset(past.union(*(rule.columns for rule in held)))
 
 
 @asked_once
-def _list_rules(path: str) -> Sequence[tuple[str, str, bool, Sequence[str], Sequence[str]]]:
-    """Return what is called sensitive in a dataset: repository, branch, whether it is the default one, columns and groups."""
+def _list_rules(
+    path: str,
+) -> Sequence[tuple[str, str, bool, Sequence[str], Sequence[str], Sequence[str], Sequence[str]]]:
+    """Return what any branch of any repository calls sensitive in a dataset, in the order of `_OwnRule`."""
     return _SENSITIVE.all(path)
 
 
 @asked_once
 def _is_in_groups(user_id: int, groups: frozenset[str]) -> bool:
     return User.objects.filter(pk=user_id, groups__name__in=groups).exists()
+
+
+def digest_rights(by: Principal) -> str:
+    """Return a digest of everything that decides what somebody may see: it changes when they lose or gain a right."""
+    rights: list[object] = [by.is_admin, sorted(by.scopes)]
+    if not by.is_admin:
+        roles = sorted(_ROLES_OF.all(by.user_id))
+        repositories = [repository for repository, _ in roles]
+        folders = Folder.objects.filter(creator_id=by.user_id) | Folder.objects.filter(repository__in=repositories)
+        sensitive = SensitiveColumns.objects.filter(repository__in=repositories).order_by("pk")
+        rights += [
+            roles,
+            sorted(Group.objects.filter(user=by.user_id).values_list("pk", flat=True)),
+            sorted(folders.values_list("name", "repository")),
+            list(sensitive.values_list("path", "branch", "columns", "groups", "past", "is_default")),
+        ]
+    return hashlib.sha256(json.dumps(rights).encode()).hexdigest()
 
 
 def may_use_password(user: User) -> bool:

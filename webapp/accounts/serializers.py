@@ -90,7 +90,7 @@ class MadeTokenSerializer(serializers.Serializer[Token]):
 class NewUserSerializer(serializers.Serializer[User]):
     """What POST /users takes."""
 
-    username = Text(max_length=150)
+    username = Text(max_length=150, trim_whitespace=False)
     password = Text(trim_whitespace=False, max_length=1000)
 
 
@@ -111,8 +111,14 @@ class PasswordSerializer(serializers.Serializer[User]):
 class NewGroupSerializer(serializers.Serializer[Group]):
     """What POST /groups takes: a new group, or who is in one."""
 
-    name = Text(max_length=150)
+    name = Text(max_length=150, trim_whitespace=False)
     users = serializers.ListField(child=Text(), required=False, default=list)
+    provided = Flag(
+        required=False,
+        allow_null=True,
+        default=None,
+        help_text="whether the sign-in provider's group of this name counts as this group; left out: as it is",
+    )
 
 
 class UserSerializer(serializers.ModelSerializer[User]):
@@ -129,10 +135,17 @@ class GroupSerializer(serializers.ModelSerializer[Group]):
     """A group with the names of its users."""
 
     users = serializers.SerializerMethodField()
+    provided = serializers.SerializerMethodField(
+        help_text="whether the sign-in provider's group of this name counts as this group"
+    )
 
     class Meta:
         model = Group
-        fields = ("id", "name", "users")
+        fields = ("id", "name", "users", "provided")
+
+    def get_provided(self, group: Group) -> bool:
+        """Return whether it is linked."""
+        return hasattr(group, "provided")
 
     def get_users(self, group: Group) -> list[str]:
         """Return the names."""

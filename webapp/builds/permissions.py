@@ -9,9 +9,11 @@ from django.db.models import Q
 from webapp.accounts import permissions as accounts
 from webapp.builds.models import Build
 from webapp.core import names
-from webapp.core.errors import NotFound, find_refusal, hidden
+from webapp.core.errors import NotFound, PermissionDenied, find_refusal, hidden
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from webapp.builds.rules.values import BuildPlan
     from webapp.core.principals import Principal
 
@@ -30,21 +32,55 @@ def check_read(principal: Principal, build: Build) -> None:
 
 
 def check_plan(principal: Principal, plan: BuildPlan) -> None:
-    """Refuse whoever may not write every output and read every input of a plan.
+    """Refuse a plan with an output that somebody may not write, or with code that would read hidden columns.
 
     Rights are those on a dataset's top folder, so each folder is asked for once.
     """
-    check_plan_inputs(principal, plan)
+    check_code(plan)
     writes = {names.folder_of(output.path): output for job in plan.running_jobs for output in job.outputs}
     for output in writes.values():
         accounts.check_dataset(principal, output.path, "write", output.branch)
 
 
-def check_plan_inputs(principal: Principal, plan: BuildPlan) -> None:
-    """Refuse whoever may not read every input of a plan."""
-    reads = {names.folder_of(choice.path): choice for job in plan.jobs for choice in job.inputs}
-    for choice in reads.values():
-        accounts.check_dataset(principal, choice.path, "read", choice.branch)
+def check_code(plan: BuildPlan) -> None:
+    """Refuse a plan with a job whose code may not read all columns of its datasets, whoever builds it.
+
+    Raises:
+        PermissionDenied: it names the repository, the dataset and its columns.
+
+    """
+    for job in plan.running_jobs:
+        if not job.is_load:
+            check_code_of(
+                job.repository, [*(source.path for source in job.inputs), *(output.path for output in job.outputs)]
+            )
+
+
+def check_code_of(repository: str, paths: Iterable[str]) -> None:
+    """Refuse if the code of a repository may not read all columns of some datasets. A job can also read its old outputs.
+
+    Raises:
+        PermissionDenied: it names the repository, the dataset and its columns.
+
+    """
+    for path in paths:
+        columns = accounts.list_sensitive_to_code(repository, path)
+        if columns:
+            message = (
+                f"The code of {repository} may not read {path}: it has columns that are hidden from it "
+                f"({', '.join(sorted(columns))}). The repository that owns the dataset can allow it: "
+                f'sensitive_repositories = ["{repository}"] in its pipeline.toml.'
+            )
+            raise PermissionDenied(message, code="hidden_columns")
+
+
+def check_inputs(principal: Principal, paths: Iterable[str]) -> None:
+    """Refuse if somebody may not read all of some datasets, whether or not the datasets exist.
+
+    Rights are those on a dataset's top folder, so each folder is asked for once.
+    """
+    for path in {names.folder_of(path): path for path in paths}.values():
+        accounts.check_dataset(principal, path, "read")
 
 
 def find_start_problem(principal: Principal, plan: BuildPlan) -> str:

@@ -36,6 +36,9 @@ def check_files(by: Principal, ref: TableRef) -> None:
     tables = [table for table in (ref, ref.qualified()) if table is not None]
     columns = {name for table in tables for name in list_sensitive(by, table.path)}
     # Who may not see a table at all hears the same as where there is none.
+    if columns and by.job is not None:
+        message = f"{ref.table} has columns that are hidden from the code of this job ({', '.join(sorted(columns))})"
+        raise Forbidden(message)
     if columns and role_on_folder(by, ref.namespace[0]) is not None:
         message = (
             f"{ref.table} has columns that are hidden from you ({', '.join(sorted(columns))}), and its files hide nothing: "

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.db.models import Q, QuerySet
 
+from webapp.accounts.permissions import list_sensitive_to_code
 from webapp.catalog import permissions, ports
 from webapp.catalog.models import Namespace, Table, View
 from webapp.catalog.rules import lens
@@ -14,7 +15,7 @@ from webapp.catalog.rules.access import Access
 from webapp.catalog.rules.branch_properties import MASTER, PREFIX, TrackedIds
 from webapp.catalog.rules.errors import Forbidden, NoSuchTable, SnapshotGone
 from webapp.catalog.rules.iceberg import Metadata
-from webapp.catalog.rules.metadata import not_after, snapshot_of, with_legacy_fields
+from webapp.catalog.rules.metadata import not_after, schema_of, snapshot_of, with_legacy_fields
 from webapp.catalog.rules.partition_names import show_partition_names
 from webapp.catalog.rules.pointers import BranchState, Pointer
 from webapp.catalog.rules.readable import MINUTE_MS
@@ -25,6 +26,7 @@ from webapp.catalog.storage.metadata_files import MetadataFile
 from webapp.core import json_bytes
 from webapp.core.errors import Unavailable
 from webapp.core.json_members import Pieces
+from webapp.core.names import table_name
 from webapp.core.prepared import Prepared
 from webapp.core.principals import JobScope, Principal
 from webapp.runtime.object_store import is_object_location, measure_objects
@@ -115,6 +117,18 @@ def branch_pointer(*, table: str, branch: str) -> Pointer | None:
 def get_metadata(*, table: str) -> Metadata:
     """Return the stored metadata, all branches in it. Shared: never change it in place."""
     return get_file(table=table).metadata
+
+
+def list_dropped_columns(*, path: str) -> frozenset[str]:
+    """Return every name of the columns that a dataset had once, or has on another branch, and that master lacks."""
+    try:
+        metadata = get_metadata(table=table_name(path))
+    except NoSuchTable:
+        return frozenset()
+    live = {field["id"] for field in schema_of(metadata, metadata["current-schema-id"])["fields"]}
+    return frozenset(
+        field["name"] for schema in metadata["schemas"] for field in schema["fields"] if field["id"] not in live
+    )
 
 
 def get_file(*, table: str) -> MetadataFile:
@@ -258,9 +272,10 @@ def render_table(
 def render_input(*, table: str, scope: JobScope, now: int) -> bytes | None:
     """Return the catalog's answer to a job that loads an input.
 
-    Returns None if the job must ask: for keys, for what it writes itself, or to hear that the snapshot is gone.
+    Returns None if the job must ask: for keys, for what it writes itself, or to hear that the snapshot is gone or that
+    its code may not read the table.
     """
-    if table in scope.outputs:
+    if table in scope.outputs or list_sensitive_to_code(scope.repository, table_ref(table).path):
         return None
     file = get_file(table=table)
     if is_object_location(file.metadata["location"]):

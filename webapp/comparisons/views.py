@@ -50,7 +50,7 @@ def _compare(principal: Principal, dataset: Dataset, compare_request: compare.Co
     after = ends.find_end(dataset, compare_request.end, field="to")
     keys = compare_request.key_list
     sight = ends.see_ends(principal, dataset, (before, after), keys=keys)
-    rules = ends.read_rules(dataset, branch=after.branch, keys=keys)
+    rules = ends.read_rules(dataset, branch=after.branch, sight=sight, keys=keys)
     return services.compare_ends(dataset=dataset, before=before, after=after, rules=rules, sight=sight)
 
 

@@ -136,7 +136,7 @@ class ApiView(APIView):
             response = super(ApiView, self).dispatch(request, *args, **kwargs)
             return response.render() if hasattr(response, "render") else response
 
-        return run_once(request, user_id=principal.user_id, key=key, run=run, secret=self.answers_secret)
+        return run_once(request, by=principal, key=key, run=run, secret=self.answers_secret)
 
 
 def _refuse_compressed(request: HttpRequest) -> None:

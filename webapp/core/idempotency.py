@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import timedelta
 from threading import Timer
+from typing import TYPE_CHECKING
 
 from django.db import DatabaseError, IntegrityError, connection, transaction
 from django.http import HttpRequest, HttpResponse
@@ -21,9 +22,21 @@ from webapp.core import clock
 from webapp.core.errors import BadRequest, Conflict, InvalidInput
 from webapp.core.models import IdempotencyRecord
 from webapp.core.numbers import read_count
+from webapp.core.ports import Port
 from webapp.core.processes import is_dead, is_of_this_host, name_process
 
+if TYPE_CHECKING:
+    from webapp.core.principals import Principal
+
 KEPT_FOR = timedelta(days=1)
+
+
+@Port
+def digest_rights(by: Principal) -> str:  # noqa: ARG001 - a question
+    """Return a digest of everything that decides what somebody may see."""
+    return ""
+
+
 HOLDER_LIVES_FOR = timedelta(hours=2)
 """A process of another host counts as dead after that long: no request takes so much time."""
 _working_on: ContextVar[int | None] = ContextVar("idempotency_record", default=None)
@@ -33,13 +46,13 @@ HASHED_BYTES = 1_000_000
 
 
 def run_once(
-    request: HttpRequest, *, user_id: int, key: str, run: Callable[[], HttpResponse], secret: bool = False
+    request: HttpRequest, *, by: Principal, key: str, run: Callable[[], HttpResponse], secret: bool = False
 ) -> HttpResponse:
     """Answer a keyed POST, replaying the stored answer where there is one.
 
     Args:
         request: the request; its method, path and body make the fingerprint.
-        user_id: keys of different users never meet.
+        by: keys of different users never meet, and an answer is replayed only to somebody with the same rights.
         key: the header's value.
         run: does the work.
         secret: the answer carries a secret and is not kept; a replay is a 409.
@@ -47,9 +60,10 @@ def run_once(
     Raises:
         InvalidInput: the key was used for another request.
         Conflict: the first request with this key is still running, its answer was a secret, or it was lost with the
-            process that had done the work.
+            process that had done the work. Or the user's rights have changed since.
 
     """
+    user_id = by.user_id
     if not key or len(key) > 200:
         raise BadRequest("An Idempotency-Key has 1 to 200 characters.", code="idempotency_key")
     fingerprint = _fingerprint(request)
@@ -62,7 +76,7 @@ def run_once(
     except IntegrityError:
         abandoned = _take_over(user_id=user_id, key=key, fingerprint=fingerprint)
         if abandoned is None:
-            return _replay(user_id=user_id, key=key, fingerprint=fingerprint)
+            return _replay(by=by, key=key, fingerprint=fingerprint)
         record = abandoned
     try:
         with _noting_effects(record):
@@ -78,8 +92,10 @@ def run_once(
         record.content_type = response.get("Content-Type", "")
         record.location = response.get("Location", "")
         record.body = response.content
+        # After the work, which may have given the user rights: a repository of their own.
+        record.rights = digest_rights(by)
     try:
-        record.save(update_fields=["status", "holder", "content_type", "location", "body"])
+        record.save(update_fields=["status", "holder", "content_type", "location", "body", "rights"])
     except DatabaseError:
         _let_go(record.pk)
         raise
@@ -189,14 +205,19 @@ def _take_over(*, user_id: int, key: str, fingerprint: str) -> IdempotencyRecord
     return record if held.update(holder=record.holder, created_at=clock.now()) else None
 
 
-def _replay(*, user_id: int, key: str, fingerprint: str) -> HttpResponse:
-    record = IdempotencyRecord.objects.filter(user_id=user_id, key=key).first()
+def _replay(*, by: Principal, key: str, fingerprint: str) -> HttpResponse:
+    record = IdempotencyRecord.objects.filter(user_id=by.user_id, key=key).first()
     if record is None or record.status == 0:
         raise Conflict("The first request with this Idempotency-Key is still running.", code="idempotency_running")
     if record.fingerprint != fingerprint:
         raise InvalidInput("This Idempotency-Key was used for another request.", code="idempotency_reused")
     if not record.body and not record.content_type:
         raise Conflict("This was done already; the secret is shown only once.", code="idempotency_secret")
+    if record.rights != digest_rights(by):
+        raise Conflict(
+            "This was done already. Your rights have changed since, so the answer is not repeated.",
+            code="idempotency_rights",
+        )
     response = HttpResponse(bytes(record.body), status=record.status, content_type=record.content_type)
     if record.location:
         response["Location"] = record.location

@@ -30,6 +30,8 @@ class IdempotencyRecord(models.Model):
     """The process that works on it, while the status is 0."""
     effect = models.CharField(max_length=400, blank=True)
     """What was done, written in the transaction of the act: after a death it tells done from not done."""
+    rights = models.CharField(max_length=64, blank=True, db_default="")
+    """Digest of the user's rights when the answer was kept."""
     created_at = models.DateTimeField(default=clock.now)
 
     class Meta(TypedModelMeta):

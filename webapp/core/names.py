@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 
 from webapp.core.errors import BadRequest, InvalidInput
@@ -11,7 +12,54 @@ MASTER = "master"
 BRANCH_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/+@=-]{0,199}", re.ASCII)
 PART_PATTERN = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 GIT_FORBIDDEN = ("..", "//", "@{", "/.", ".lock/")
+_UNSEEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
+"""Categories of characters that nobody sees."""
+_BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\ufe00-\ufe0f\U0001d159\U000e0100-\U000e01ef]")
+"""Letters, marks and signs that nobody sees either."""
 REF_FOLDERS = frozenset({"refs", "heads", "tags", "remotes"})
+
+
+_SCRIPTS = (
+    frozenset({"LATIN", "HIRAGANA", "KATAKANA", "CJK"}),
+    frozenset({"LATIN", "HANGUL", "CJK"}),
+    frozenset({"LATIN", "BOPOMOFO", "CJK"}),
+)
+"""Scripts that people write together; of all others a name has one, as in the highly restrictive level of UTS 39."""
+_NO_SCRIPT = frozenset({"MODIFIER", "KATAKANA-HIRAGANA", "IDEOGRAPHIC", "MASU"})
+
+
+def find_disguise(name: str) -> str | None:
+    """Return why a name could be taken for another one, as a sentence; None if it cannot.
+
+    Used for names of users, groups, status checks and branches: a rule or a reader trusts the thing by its name.
+    """
+    for character in name:
+        category = unicodedata.category(character)
+        if category in _UNSEEN or _BLANK.match(character) or (character.isspace() and character != " "):
+            return f"A name has no invisible characters, such as U+{ord(character):04X} in {name!a}."
+        if category[0] in "LN" and unicodedata.normalize("NFKC", character) != character:
+            return f"A name has plain letters and digits only: {character!r} (U+{ord(character):04X}) looks like another one."
+    if name != name.strip() or "  " in name:
+        return "A name neither begins nor ends with a space, nor has two in a row."
+    if not unicodedata.is_normalized("NFC", name):
+        return f"{name!a} has letters in two parts: write it in Unicode's normal form NFC."
+    scripts = {unicodedata.name(letter, "?").split()[0] for letter in name if letter.isalpha()} - _NO_SCRIPT
+    if len(scripts) > 1 and not any(scripts <= together for together in _SCRIPTS):
+        mixed = ", ".join(sorted(script.capitalize() for script in scripts))
+        return f"{name!a} mixes letters of several scripts ({mixed}): some of them look alike."
+    return None
+
+
+def check_is_no_disguise(name: str, *, field: str) -> None:
+    """Refuse a name that could be taken for another one.
+
+    Raises:
+        InvalidInput: it says why.
+
+    """
+    problem = find_disguise(name)
+    if problem:
+        raise InvalidInput(problem, code="disguised_name", errors={field: [problem]})
 
 
 def find_branch_problem(name: str) -> str | None:
@@ -20,6 +68,8 @@ def find_branch_problem(name: str) -> str | None:
         return "A branch name may not be empty."
     if name.lower() == "main":
         return "main is Iceberg's name of the branch master; a branch cannot be called main."
+    if problem := find_disguise(name):
+        return problem
     if len(name) > 200:
         return f"A branch name has at most 200 characters, this one has {len(name)}."
     if not BRANCH_PATTERN.fullmatch(name):
@@ -77,6 +127,12 @@ def check_spelling(name: str, spellings: Iterable[str]) -> None:
     if other is not None:
         message = f"There is a branch {other}, and names are unique without case: write {other}, not {name}."
         raise BadRequest(message, code="branch_spelling", errors={"branch": [message]})
+
+
+def is_dataset_path(path: str) -> bool:
+    """Return whether `split_dataset_path` would split it."""
+    parts = path.split("/")
+    return len(parts) > 2 and not parts[0] and all(map(PART_PATTERN.fullmatch, parts[1:]))
 
 
 def split_dataset_path(path: str) -> tuple[str, ...]:

@@ -30,6 +30,8 @@ class JobScope:
     """Tables that it writes."""
     attempt: int = 1
     """Which try of the job it is: each one writes into folders of its own."""
+    repository: str = ""
+    """The repository whose code runs: it decides which hidden columns the job may read. Empty: none of them."""
 
     @property
     def folder(self) -> str:
@@ -46,6 +48,7 @@ class JobScope:
             "inputs": {table: dict(pin) for table, pin in self.inputs.items()},
             "outputs": list(self.outputs),
             "attempt": self.attempt,
+            "repository": self.repository,
         }
 
     @classmethod
@@ -59,6 +62,7 @@ class JobScope:
             inputs=data["inputs"],
             outputs=tuple(data["outputs"]),
             attempt=data.get("attempt", 1),  # tokens of an older version have none
+            repository=data.get("repository", ""),  # likewise
         )
 
 

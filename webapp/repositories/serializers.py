@@ -140,7 +140,7 @@ class MadeCommitSerializer(ListedCommitSerializer):
 class StatusSerializer(NounSerializer):
     """What a program says of a commit, or of one dataset that it makes."""
 
-    name = Text(max_length=100, help_text="of the check, as a protection may require it")
+    name = Text(max_length=100, trim_whitespace=False, help_text="of the check, as a protection may require it")
     state = serializers.ChoiceField(source="result", choices=[result for result, _sentence in RESULT_CHOICES])
     description = Text(max_length=400, required=False, allow_blank=True, default="")
     target_url = WebAddress(source="url", max_length=1000, required=False, allow_blank=True, default="")

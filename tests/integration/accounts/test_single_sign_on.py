@@ -17,6 +17,7 @@ from webapp.accounts.models import AuditEntry, LoginFailure, ProviderIdentity
 from webapp.accounts.queries import principal_for_user
 from webapp.accounts.services.provider import _providers
 from webapp.accounts.services.readings import flush_readings
+from webapp.core.errors import Conflict
 
 if TYPE_CHECKING:
     from webapp.accounts.models import User
@@ -81,6 +82,29 @@ def test_first_sign_in_makes_the_account_and_later_ones_follow_the_groups(oidc: 
     go(Client(), oidc)
     assert sorted(user.groups.values_list("name", flat=True)) == ["owners", "reviewers"], "made by hand, and stay"
     assert Group.objects.filter(name="stewards").exists()
+
+
+def test_a_group_of_the_provider_is_no_local_group_of_the_same_name(oidc: OidcProvider, admin: User) -> None:
+    by = principal_for_user(admin)
+    services.set_group(name="stewards", usernames=[], by=by)
+    services.set_group(name="Authors", usernames=[], by=by)
+    oidc.set_accounts(ines={**INES, "groups": ["stewards", "authors", "own\u200bers", "readers"]})
+    go(Client(), oidc)
+    user = ProviderIdentity.objects.get().user
+
+    def list_groups() -> list[str]:
+        return sorted(user.groups.values_list("name", flat=True))
+
+    assert list_groups() == ["readers"]
+    assert ("system", "ines", "refused") in list_entries("set_groups")
+    services.set_group(name="stewards", usernames=[], provided=True, by=by)
+    go(Client(), oidc)
+    assert list_groups() == ["readers", "stewards"]
+    services.set_group(name="stewards", usernames=[], provided=False, by=by)
+    go(Client(), oidc)
+    assert list_groups() == ["readers"]
+    with pytest.raises(Conflict, match="unique without case"):
+        services.set_group(name="READERS", usernames=[], by=by)
 
 
 def test_the_admin_group_makes_admins_and_takes_back_what_it_gave(oidc: OidcProvider, settings: Any) -> None:

@@ -83,7 +83,8 @@ def test_names_are_taken_apart_where_the_provider_does_not() -> None:
 @pytest.mark.parametrize(
     ("name", "claims", "groups"),
     [
-        ("groups", {"groups": ["stewards", "stewards", " owners\n"]}, ("stewards", "owners")),
+        ("groups", {"groups": ["stewards", "stewards", " owners "]}, ("stewards", "owners")),
+        ("groups", {"groups": ["owners\n", "own\u200bers", "\u043ewners"]}, ()),
         ("groups", {"groups": "stewards"}, ("stewards",)),
         ("groups", {"groups": ["x" * 151, 7, None, ""]}, ()),
         ("groups", {"groups": {"stewards": True}}, ()),

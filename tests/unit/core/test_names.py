@@ -57,3 +57,43 @@ def test_dataset_path_and_table_name_are_two_forms_of_one() -> None:
 def test_what_is_no_dataset_path_is_refused(path: str) -> None:
     with pytest.raises(InvalidInput):
         names.split_dataset_path(path)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "alice",
+            "Inés Ruiz",
+            "jean-luc",
+            "Ольга",
+            "Αθηνά",
+            "田中さくら",
+            "山田-taro",
+            "김철수 team",
+            "ci/build & test",
+        ),
+        *("a.b+c@d", "straße", "Łukasz", "محمد", "अनिल", "O’Neil", "check №1", "état ✓", "100 % × 2"),
+    ],
+)
+def test_a_name_in_one_script_is_no_disguise(name: str) -> None:
+    assert names.find_disguise(name) is None
+    names.check_is_no_disguise(name, field="name")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("\u0430lice", "ali\u0441e", "\u0391lice", "\u041ctest", "\u0555wen", "paypa\u04cf"),
+        *("ali\u200bce", "ali\u200dce", "\ufeffalice", "ali\u00adce", "\u202eecila", "a\u2060b", "a\u180eb"),
+        *("alice\n", "\nalice", "a\rb", "a\tb", "a\u2028b", "a\u2029b", "a\x00b", "a\x7fb", "a\u0085b"),
+        *("alice ", " alice", "a  b", "a\u00a0b", "a\u3000b", "\uff41lice", "\U0001d41alice", "\u2170v", "ine\u0301s"),
+        *("\ue000", "\ud800", "a\u115fb", "a\u3164b", "\U000e0061"),
+    ],
+)
+def test_a_disguise_is_refused(name: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        names.check_is_no_disguise(name, field="name")
+    assert refused.value.code == "disguised_name"
+    assert refused.value.detail.isascii() or refused.value.detail.isprintable()
+    assert names.find_branch_problem(name)

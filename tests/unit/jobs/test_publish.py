@@ -204,6 +204,7 @@ filter = "carrier = 'UA' and mean_delay > 0"
         ('[datasets."/a/b"]\n\nkey = "day"\n', 3, "key must be a list of texts"),
         ('[datasets."/a/b"]\nsensitive = "email"\n', 2, "sensitive must be a list of texts"),
         ('[datasets."/a/b"]\nsensitive_readers = ["hr"]\n', 2, "sensitive_readers without sensitive columns"),
+        ('[datasets."/a/b"]\nsensitive_repositories = ["b"]\n', 2, "sensitive_repositories without sensitive columns"),
         ('[datasets."/a/b"]\nkeys = ["day"]\n', 2, "unknown rule 'keys'"),
         ("\nowners = 5\n", 2, "[owners] must be a table"),
         ('[owners]\n"/a/*" = ["mira"]\n"b/*.py" = "mira"\n', 3, "must list names"),

@@ -79,10 +79,14 @@ def test_read_sensitive_columns_and_who_sees_them() -> None:
 [datasets."/a/b"]
 sensitive = ["email", "name"]
 sensitive_readers = ["hr"]
+sensitive_repositories = ["beta"]
 [datasets."/a/c"]
 key = ["id"]
 """
-    assert read_sensitive(text.encode()) == {"/a/b": SensitiveRule(("email", "name"), ("hr",))}
+    assert read_sensitive(text.encode()) == {
+        "/a/b": SensitiveRule(("email", "name"), ("hr",), ("beta",)),
+        "/a/c": SensitiveRule(),
+    }
     assert read_sensitive(b"") == {}
 
 
@@ -94,6 +98,7 @@ key = ["id"]
         "[datasets]\n'/a/b' = 1",
         "[datasets.'/a/b']\nsensitive = 'email'",
         "[datasets.'/a/b']\nsensitive = ['email']\nsensitive_readers = [1]",
+        "[datasets.'/a/b']\nsensitive = ['email']\nsensitive_repositories = 'beta'",
     ],
 )
 def test_a_file_that_cannot_be_read_says_nothing_of_sensitive_columns(text: str) -> None:

@@ -284,7 +284,7 @@ def list_users(*, with_inactive: bool = False) -> QuerySet[User]:
 
 def list_groups() -> QuerySet[Group]:
     """List every group, by name."""
-    return Group.objects.prefetch_related("user_set").order_by("name")
+    return Group.objects.select_related("provided").prefetch_related("user_set").order_by("name")
 
 
 @asked_once

@@ -11,6 +11,8 @@ from itertools import count
 from typing import Any
 from urllib.parse import urlsplit
 
+from webapp.core.names import find_disguise
+
 MOST_GROUPS = 500
 """A claim with more is taken for a mistake: the first ones count."""
 RESERVED = frozenset({"system", "anonymous"})
@@ -67,6 +69,8 @@ def read_claims(
     first_name, last_name = _text(claims.get("given_name")), _text(claims.get("family_name"))
     if not first_name and not last_name:
         first_name, _, last_name = _text(claims.get("name")).partition(" ")
+    if find_disguise(f"{first_name} {last_name}".strip()) is not None:
+        first_name = last_name = ""
     email = _text(claims.get("email"), most=254) if claims.get("email_verified") is True else ""
     return Profile(
         issuer=issuer,
@@ -125,8 +129,11 @@ def _find_claim(claims: Mapping[str, Any], name: str) -> Any:
 
 def _read_groups(value: Any) -> tuple[str, ...]:
     names = [value] if isinstance(value, str) else value if isinstance(value, list) else []
-    cleaned = (_text(name) for name in names if isinstance(name, str) and len(name.strip()) <= 150)
-    return tuple(dict.fromkeys(name for name in cleaned if name))[:MOST_GROUPS]
+    texts = (name.strip(" ") for name in names if isinstance(name, str))
+    # As they are: cleaned, one that looks like another group's would become it.
+    return tuple(dict.fromkeys(name for name in texts if 0 < len(name) <= 150 and find_disguise(name) is None))[
+        :MOST_GROUPS
+    ]
 
 
 def _text(value: Any, *, most: int = 400) -> str:
@@ -140,7 +147,7 @@ def _text(value: Any, *, most: int = 400) -> str:
 def _propose_username(claims: Mapping[str, Any], email: str) -> str:
     texts = (_text(claims.get("preferred_username")), email, _text(claims.get("nickname")), _text(claims.get("name")))
     names = (_fold(text.partition("@")[0]) for text in texts)
-    return next((name for name in names if name), FALLBACK)
+    return next((name for name in names if name and find_disguise(name) is None), FALLBACK)
 
 
 def _fold(text: str) -> str:

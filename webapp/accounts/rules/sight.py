@@ -14,6 +14,8 @@ class SensitiveRule:
     columns: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     """Whose people see the columns, beside the repository's maintainers."""
+    repositories: tuple[str, ...] = ()
+    """Other repositories whose code may read the columns."""
 
 
 @dataclass(frozen=True)

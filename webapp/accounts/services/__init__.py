@@ -23,8 +23,18 @@ from django.conf import settings
 from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
+from django.db.models.functions import Lower
 
-from webapp.accounts.models import Folder, ProvidedMembership, RepositoryRole, SensitiveColumns, Token, User
+from webapp.accounts.models import (
+    Folder,
+    ProvidedGroup,
+    ProvidedMembership,
+    RepositoryRole,
+    SensitiveColumns,
+    Token,
+    User,
+)
+from webapp.accounts.permissions import find_folder_owner
 from webapp.accounts.queries import digest_secret, get_user, principal_for_user
 from webapp.accounts.rules.roles import Role
 from webapp.accounts.rules.scopes import SCOPES
@@ -62,6 +72,7 @@ from webapp.accounts.services.single_sign_on import link_identity as link_identi
 from webapp.accounts.services.single_sign_on import unlink_identity as unlink_identity
 from webapp.core import clock
 from webapp.core.errors import Conflict, InvalidInput
+from webapp.core.names import check_is_no_disguise, folder_of, is_dataset_path
 from webapp.core.principals import JobScope, Principal
 
 TOKEN_PREFIX = "trb_"  # noqa: S105 - a prefix that secret scanners can look for, not a secret
@@ -80,6 +91,7 @@ def create_user(*, username: str, password: str, by: Principal | None, is_admin:
         User.username_validator(username)
     except ValidationError as error:
         raise InvalidInput(" ".join(error.messages), errors={"username": error.messages}) from None
+    check_is_no_disguise(username, field="username")
     check_password(user=user, password=password)
     if User.objects.filter(username__iexact=username).exists():
         raise Conflict(f"The user name {username} is taken.", code="username_taken", errors={"username": ["Taken."]})
@@ -131,17 +143,41 @@ def revoke_job_tokens(*, job_id: str) -> None:
     Token.objects.filter(job_id=job_id, revoked_at=None).update(revoked_at=clock.now())
 
 
-def set_group(*, name: str, usernames: Iterable[str], by: Principal) -> Group:
-    """Make a group, or give an existing one exactly these members."""
+def set_group(*, name: str, usernames: Iterable[str], by: Principal, provided: bool | None = None) -> Group:
+    """Make a group, or give an existing one exactly these members.
+
+    Args:
+        name: the group.
+        usernames: its members.
+        by: the administrator.
+        provided: whether the sign-in provider's group of the same name counts as this one; None leaves that as it is.
+
+    """
     if not name.strip():
         raise InvalidInput("A group needs a name.", errors={"name": ["Required."]})
+    same = Group.objects.filter(name__iexact=name).first()
+    if same is None:
+        check_is_no_disguise(name, field="name")
+    elif same.name != name:
+        message = f"There is a group {same.name}, and names of groups are unique without case."
+        raise Conflict(message, code="group_taken", errors={"name": [message]})
     users = [get_user(username) for username in usernames]
     with transaction.atomic():
-        group, _created = Group.objects.get_or_create(name=name.strip())
+        group, _created = Group.objects.get_or_create(name=name)
         group.user_set.set(users)
         # Whoever is listed is in it by hand from now on.
         ProvidedMembership.objects.filter(group=group).delete()
-        record_audit(by=by, verb="set_group", object=group.name, detail={"users": [user.username for user in users]})
+        if provided:
+            ProvidedGroup.objects.get_or_create(group=group)
+        elif provided is not None:
+            ProvidedGroup.objects.filter(group=group).delete()
+        detail: dict[str, Any] = {"users": [user.username for user in users]}
+        record_audit(
+            by=by,
+            verb="set_group",
+            object=group.name,
+            detail=detail if provided is None else {**detail, "provided": provided},
+        )
     return group
 
 
@@ -185,26 +221,78 @@ def claim_folder(*, folder: str, repository: str = "", creator: Principal | None
 def forget_repository(*, repository: str) -> None:
     """Drop roles and folder claims of a deleted repository; its folders fall back to their creators."""
     RepositoryRole.objects.filter(repository=repository).delete()
+    # Who happened to write first into a folder with hidden columns does not become their only maintainer.
+    hidden = SensitiveColumns.objects.filter(repository=repository).values_list("path", flat=True)
+    folders = Folder.objects.filter(repository=repository).annotate(lower=Lower("name"))
+    folders.filter(lower__in={folder_of(path) for path in hidden if is_dataset_path(path)}).update(creator=None)
     Folder.objects.filter(repository=repository).update(repository="")
     SensitiveColumns.objects.filter(repository=repository).delete()
+    # A later repository of the same name is another one.
+    for row in SensitiveColumns.objects.exclude(repositories=[]):
+        others = [name for name in row.repositories if name.lower() != repository.lower()]
+        SensitiveColumns.objects.filter(pk=row.pk).update(repositories=others)
 
 
 def set_sensitive(*, repository: str, branch: str, is_default: bool, rules: Mapping[str, SensitiveRule]) -> None:
-    """Record what a branch of a repository calls sensitive, by the paths of datasets; no rules: nothing of what it called so."""
-    named = {
-        path.lower(): {"columns": list(rule.columns), "groups": list(rule.groups), "is_default": is_default}
-        for path, rule in rules.items()
-    }
-    rows = SensitiveColumns.objects.filter(repository=repository, branch=branch)
-    recorded = {row.path: {name: getattr(row, name) for name in ("columns", "groups", "is_default")} for row in rows}
-    if recorded == named:
-        return
+    """Record what a branch of a repository calls sensitive, by the paths of datasets.
+
+    Only a rule changes what an earlier one said: the columns of a dataset without a rule stay hidden. Columns that a
+    rule leaves out are kept as past ones.
+    """
+    rows = {row.path: row for row in SensitiveColumns.objects.filter(repository=repository, branch=branch)}
+    changed: list[SensitiveColumns] = []
+    for path, rule in _join_spellings(rules).items():
+        row = rows.setdefault(path, SensitiveColumns(repository=repository, branch=branch, path=path))
+        stated = {
+            "columns": list(rule.columns),
+            "groups": list(rule.groups),
+            "repositories": list(rule.repositories),
+            "past": [name for name in dict.fromkeys([*row.past, *row.columns]) if name not in rule.columns],
+        }
+        if any(getattr(row, name) != value for name, value in stated.items()):
+            for name, value in stated.items():
+                setattr(row, name, value)
+            changed.append(row)
     with transaction.atomic():
-        rows.delete()
-        SensitiveColumns.objects.bulk_create(
-            SensitiveColumns(repository=repository, branch=branch, path=path, **fields)
-            for path, fields in named.items()
+        for row in rows.values():
+            if row in changed or (row.pk is not None and row.is_default != is_default):
+                row.is_default = is_default
+                row.save()
+
+
+def _join_spellings(rules: Mapping[str, SensitiveRule]) -> dict[str, SensitiveRule]:
+    """Return the rules by paths in lower case. Of two spellings of one path, the stricter rule holds for each part."""
+    joined: dict[str, SensitiveRule] = {}
+    for path, rule in rules.items():
+        other = joined.get(path.lower())
+        if other is not None:
+            rule = SensitiveRule(  # noqa: PLW2901 - the rule that counts
+                tuple(dict.fromkeys([*other.columns, *rule.columns])),
+                tuple(name for name in other.groups if name in rule.groups),
+                tuple(name for name in other.repositories if name in rule.repositories),
+            )
+        joined[path.lower()] = rule
+    return joined
+
+
+def copy_sensitive(*, path: str, to: str) -> None:
+    """Let what the owner of a dataset calls sensitive hold for its new path as well, whoever owns that."""
+    owner, new_owner = find_folder_owner(path), find_folder_owner(to)
+    for row in SensitiveColumns.objects.filter(repository=owner, path=path.lower()) if new_owner else ():
+        hidden = [*row.columns, *row.past]
+        copy, is_new = SensitiveColumns.objects.get_or_create(
+            repository=new_owner,
+            branch=row.branch,
+            path=to.lower(),
+            defaults={"is_default": row.is_default, "columns": hidden},
         )
+        if not is_new:
+            SensitiveColumns.objects.filter(pk=copy.pk).update(columns=list(dict.fromkeys([*copy.columns, *hidden])))
+
+
+def forget_sensitive(*, repository: str, branch: str) -> None:
+    """Drop what a branch called sensitive, with the data of the branch."""
+    SensitiveColumns.objects.filter(repository=repository, branch=branch).delete()
 
 
 def prepare_admin() -> None:

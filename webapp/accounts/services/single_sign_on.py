@@ -8,7 +8,7 @@ from django.conf import settings
 from django.contrib.auth.models import Group
 from django.db import IntegrityError, transaction
 
-from webapp.accounts.models import ProvidedMembership, ProviderIdentity, User
+from webapp.accounts.models import ProvidedGroup, ProvidedMembership, ProviderIdentity, User
 from webapp.accounts.permissions import may_use_password
 from webapp.accounts.rules.audit import REFUSED
 from webapp.accounts.rules.claims import make_username
@@ -136,22 +136,39 @@ def _set_email(user: User, email: str, *, before: str) -> None:
 
 
 def _set_groups(user: User, names: tuple[str, ...]) -> None:
-    """Put the user into the groups that the provider names, and out of those into which it had put them."""
+    """Put the user into the groups that the provider names, and out of those into which it had put them.
+
+    A local group of the same name is another group unless an administrator has linked it.
+    """
     provided = {row.group.name: row for row in ProvidedMembership.objects.filter(user=user).select_related("group")}
     current = set(user.groups.values_list("name", flat=True))
+    groups = {name: _find_provided_group(name) for name in names}
     # Who was taken out by hand comes in again: it is the provider that says who is in.
-    added = [name for name in names if name not in current]
-    removed = [row for name, row in provided.items() if name not in names]
-    for name in added:
-        group, _created = Group.objects.get_or_create(name=name)
+    added = {name: group for name, group in groups.items() if group is not None and name not in current}
+    local = [name for name, group in groups.items() if group is None and name not in current]
+    removed = [row for name, row in provided.items() if groups.get(name) is None]
+    for group in added.values():
         user.groups.add(group)
         ProvidedMembership.objects.get_or_create(user=user, group=group)
     for row in removed:
         user.groups.remove(row.group)
         row.delete()
     if added or removed:
-        detail = {"added": added, "removed": [row.group.name for row in removed]}
+        detail = {"added": list(added), "removed": [row.group.name for row in removed]}
         record_audit(by=None, verb="set_groups", object=user.username, detail=detail)
+    if local:
+        detail = {"not_linked": local}
+        record_audit(by=None, verb="set_groups", object=user.username, outcome=REFUSED, detail=detail)
+
+
+def _find_provided_group(name: str) -> Group | None:
+    """Find the group that a group of the provider counts as, made if nothing has its name; None if that is a local one."""
+    group = Group.objects.filter(name__iexact=name).select_related("provided").first()
+    if group is None:
+        group = Group.objects.create(name=name)
+        ProvidedGroup.objects.create(group=group)
+        return group
+    return group if group.name == name and hasattr(group, "provided") else None
 
 
 def _set_admin(user: User, *, is_named: bool, is_given: bool) -> bool:

@@ -277,8 +277,8 @@ def _make_plan(principal: Principal, build: Build) -> tuple[BuildPlan | None, st
         if len(build.targets) > MAX_TARGETS:
             message = f"A build has at most {MAX_TARGETS} targets, and these are {len(build.targets):,}."
             raise InvalidInput(message)
-        plan = planning.make_plan(build=build)
-        permissions.check_plan_inputs(principal, plan)
+        permissions.check_inputs(principal, build.targets)
+        plan = planning.make_plan(build=build, by=principal)
     except AppError as error:
         return None, error.detail, find_way_out(principal, error)
     return plan, "", None

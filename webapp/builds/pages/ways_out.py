@@ -44,7 +44,7 @@ def find_way_out_of_build(principal: Principal, build: Build) -> WayOut | None:
     if build.state != BuildState.FAILED or build.code != CHAIN_INCOMPATIBLE:
         return None
     try:
-        planning.make_plan(build=build)
+        planning.make_plan(build=build, by=principal)
     except AppError as error:
         return find_way_out(principal, error)
     return None

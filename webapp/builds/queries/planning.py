@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.db.models import Case, Exists, IntegerField, OuterRef, When
 
+from webapp.builds import permissions
 from webapp.builds.models import RUN, UPLOAD, Build, Job, JobInput, PublishedInput, PublishedOutput, PublishedSpec
 from webapp.builds.queries import used_files
 from webapp.builds.queries.builds import list_tries
@@ -40,6 +41,7 @@ from webapp.datasets.rules.transactions import SNAPSHOT, TransactionState
 if TYPE_CHECKING:
     from django.db.models import QuerySet
 
+    from webapp.core.principals import Principal
     from webapp.repositories.models import Repository
 
 MAX_STEPS = 1000
@@ -100,15 +102,19 @@ class PlanVersion:
         )
 
 
-def make_plan(*, build: Build) -> BuildPlan:
-    """Plan a build on what is published and committed at this moment."""
-    return make_versioned_plan(build=build)[0]
+def make_plan(*, build: Build, by: Principal) -> BuildPlan:
+    """Plan a build for somebody on what is published and committed at this moment."""
+    return make_versioned_plan(build=build, by=by)[0]
 
 
-def make_versioned_plan(*, build: Build) -> tuple[BuildPlan, PlanVersion]:
-    """Plan a build, and say what the plan was read from."""
+def make_versioned_plan(*, build: Build, by: Principal) -> tuple[BuildPlan, PlanVersion]:
+    """Plan a build for somebody, and say what the plan was read from.
+
+    The right to read the inputs is checked first: no other refusal may depend on datasets that somebody may not see.
+    """
     request = read_request(build)
     specs, paths, makers = load_specs_above(request.targets, request.chain)
+    permissions.check_inputs(by, rules.list_read_paths(specs=specs, request=request))
     involved = rules.list_involved_paths(specs=specs, request=request)
     branches = _list_branches(involved, request.chain)
     datasets = _describe_datasets(branches)

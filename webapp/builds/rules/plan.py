@@ -84,6 +84,12 @@ def list_involved_paths(*, specs: Iterable[Spec], request: Request) -> frozenset
     return frozenset(paths | set(request.targets) | {load.path for load in request.loads})
 
 
+def list_read_paths(*, specs: Iterable[Spec], request: Request) -> frozenset[str]:
+    """Return every dataset that a job in the plan of this request reads."""
+    selected = _select(SpecBook(specs, request.chain), request)
+    return frozenset(declared.path for spec in selected for declared in spec.inputs)
+
+
 def make_plan(
     *, specs: Iterable[Spec], request: Request, datasets: Mapping[str, DatasetState], files: SpecFiles = NO_FILES
 ) -> BuildPlan:

@@ -92,7 +92,7 @@ class PlannedBuild(NamedTuple):
 def plan_build(*, order: BuildOrder, by: Principal) -> PlannedBuild:
     """Plan what `start_build` would do, with the same refusals, and keep nothing."""
     build = _describe_build(order, by=by, is_trusted=False)
-    plan = planning.make_plan(build=build)
+    plan = planning.make_plan(build=build, by=by)
     rights.check_plan(by, plan)
     build.notes = _list_notes(build)
     return PlannedBuild(build, plan)
@@ -207,9 +207,13 @@ def _list_notes(build: Build) -> list[str]:
 
 
 def _plan(build: Build) -> tuple[BuildPlan, planning.PlanVersion]:
-    plan, version = planning.make_versioned_plan(build=build)
-    if not build.is_trusted:
-        rights.check_plan(accounts.principal_for_user(build.by), plan)
+    by = accounts.principal_for_user(build.by)
+    plan, version = planning.make_versioned_plan(build=build, by=by)
+    if build.is_trusted:
+        # Its caller has checked the right to write. No caller can know what its code reads.
+        rights.check_code(plan)
+    else:
+        rights.check_plan(by, plan)
     return plan, version
 
 

@@ -18,6 +18,8 @@ from django.db import transaction
 from jobs.protocol import CATALOG_BUSY, LOST_COMMIT, JobResult, OutputTarget, PinnedInput, StagedFile, write_message
 from webapp.accounts import queries as accounts
 from webapp.accounts import services as account_services
+from webapp.accounts.permissions import find_folder_owner
+from webapp.builds import permissions as rights
 from webapp.builds import signals
 from webapp.builds.models import UPLOAD, Build, Job, JobInput, JobOutput, JobRows, KeptUpload, OutputColumns, UsedFile
 from webapp.builds.queries import planning, used_files
@@ -174,6 +176,7 @@ class _Attempt:
             self._fail(error.detail, code=error.code)
 
     def _run_at(self, place: Place) -> None:
+        self._check_code()
         self._check_parts()
         self._say(
             f"job {self.job.number} attempt {self.job.attempt} on {self.job.worker}, profile {self.job.profile}, "
@@ -440,7 +443,15 @@ class _Attempt:
             inputs=inputs,
             outputs=tuple(target.table for target in self._targets),
             attempt=self.job.attempt,
+            repository=self._code_repository,
         )
+
+    @property
+    def _code_repository(self) -> str:
+        """Name the repository whose rights its code has. An upload runs no code of users: it has those of the owner."""
+        if self.job.kind == UPLOAD:
+            return find_folder_owner(self.build.targets[0])
+        return self.job.repository
 
     @cached_property
     def _staging_branch(self) -> str:
@@ -673,6 +684,11 @@ class _Attempt:
         """Refuse inputs whose transaction is gone: nothing that the job read of them counts."""
         if gone := pins.find_gone(job=self.job):
             raise InputsGone(" ".join(map(pins.describe_gone, gone)))
+
+    def _check_code(self) -> None:
+        """Refuse to run code from which columns were hidden after the build was planned."""
+        paths = [*self.job.inputs.values_list("path", flat=True), *self.job.outputs.values_list("path", flat=True)]
+        rights.check_code_of(self._code_repository, paths)
 
     def _read_newest(self) -> None:
         """Put the job back, to read the newest transactions in place of those that are gone; else let it fail."""

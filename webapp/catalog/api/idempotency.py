@@ -10,6 +10,7 @@ from uuid import UUID
 
 from django.db import transaction
 
+from webapp.catalog import permissions
 from webapp.catalog.api.http import JSON_TYPE, Call, CatalogResponse
 from webapp.catalog.rules.errors import Malformed
 from webapp.catalog.services.idempotency import Keyed, KeyTaken, carrying
@@ -82,6 +83,9 @@ def _replay(call: Call, keyed: Keyed, again: Handler | None) -> CatalogResponse 
         raise InvalidInput(message)
     if again is not None and record.status == 200:
         return again(call)
+    if record.status == 200 and "namespace" in call.variables and call.by.job is None:
+        # What is stored is as it was; the right to read it is as it is now.
+        permissions.check_namespace(call.by, call.namespace, "read")
     return CatalogResponse(record.status, record.body.encode(), (JSON_TYPE,) if record.body else ())
 
 

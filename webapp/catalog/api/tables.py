@@ -9,6 +9,7 @@ from webapp.catalog import queries, services
 from webapp.catalog.api.delegation import NONE, Delegation, delegate, without_shown
 from webapp.catalog.api.http import JSON_TYPE, Call, CatalogResponse, answer, empty
 from webapp.catalog.api.pages import paged
+from webapp.catalog.permissions import check_files
 from webapp.catalog.queries import TableView
 from webapp.catalog.rules.commits import CommitRequest, CreateRequest
 from webapp.catalog.rules.errors import Malformed
@@ -88,6 +89,7 @@ def update_table(call: Call) -> CatalogResponse:
 def show_named(call: Call) -> CatalogResponse:
     """Return the table that a request has made under the name in its body, as it is now."""
     ref = TableRef(call.namespace, field(call.json(), "name", str), call.branch)
+    check_files(call.by, ref)
     return _render_for(call, ref, queries.load_table(ref, by=call.by))
 
 

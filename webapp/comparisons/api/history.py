@@ -124,7 +124,7 @@ class CompareEndpoint(ApiView):
         after = ends.find_end(dataset, request.GET.get("to", ""), field="to")
         keys = read_keys(request)
         sight = ends.see_ends(self.principal, dataset, (before, after), keys=keys)
-        rules = ends.read_rules(dataset, branch=after.branch, keys=keys)
+        rules = ends.read_rules(dataset, branch=after.branch, sight=sight, keys=keys)
         return services.compare_ends(dataset=dataset, before=before, after=after, rules=rules, sight=sight)
 
     def note(self, verb: str, pair: ComparedEnds) -> None:

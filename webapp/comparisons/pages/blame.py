@@ -15,6 +15,7 @@ from webapp.comparisons.rules.states import ComparisonState
 from webapp.core.errors import AppError
 from webapp.core.names import MASTER
 from webapp.core.once import asked_once
+from webapp.datasets.permissions import see_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -94,7 +95,7 @@ def read_blame(
 ) -> BlamePage:
     """Return the page; a refusal is said above the form that names the row."""
     branch = branch or MASTER
-    rules = ends.read_rules(dataset, branch=branch)
+    rules = ends.read_rules(dataset, branch=branch, sight=see_rows(principal, dataset, branch))
     state, problem, comparison, walk = "", "", None, None
     if key:
         try:

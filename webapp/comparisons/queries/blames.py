@@ -158,7 +158,7 @@ def find_walk(
         message = f"Transaction {cursor} is not in the history of {dataset.path} on {resolved}."
         raise NotFound(message, code="bad_cursor")
     start = datasets.get_transaction(dataset, cursor) if cursor else head
-    ignore = tuple(name for name in ends.read_rules(dataset, branch=resolved).ignore if name not in key)
+    ignore = tuple(name for name in ends.read_rules(dataset, branch=resolved, sight=sight).ignore if name not in key)
     return Walk(dataset, resolved, dict(sorted(key.items())), start, ignore, sight)
 
 

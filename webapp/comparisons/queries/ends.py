@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from webapp.accounts.permissions import find_folder_owner
+from webapp.accounts.rules.sight import EVERYTHING
 from webapp.builds.queries import chains
 from webapp.catalog import queries as catalog
 from webapp.comparisons.models import Comparison
@@ -134,11 +136,24 @@ def suggest_ends(dataset: Dataset, branch: str) -> tuple[str, str]:
     return (committed.parent_id or "" if committed else ""), pointer.name
 
 
-def read_rules(dataset: Dataset, *, branch: str, keys: Sequence[str] | None = None) -> ComparisonRules:
-    """Return how rows are compared: by pipeline.toml on the branch, else on the default branch; `keys` overrides."""
-    repository = chains.find_repository(paths=[dataset.path], branch=branch)
-    rules = _rules_on(repository, dataset.path, branch) if repository else None
-    if rules is None and repository is not None:
+def read_rules(dataset: Dataset, *, branch: str, sight: RowSight, keys: Sequence[str] | None = None) -> ComparisonRules:
+    """Return how rows are compared: by pipeline.toml of the repository that owns the dataset.
+
+    The rules are those of the branch, else those of the default branch. Every writer can state rules on a branch, so
+    rules that name what the reader may not see count only on the default branch.
+
+    Args:
+        dataset: whose rows are compared.
+        branch: the branch whose rules count.
+        sight: what the reader may see of the rows.
+        keys: columns that take the place of the key.
+
+    """
+    repository = repositories.find_repository(find_folder_owner(dataset.path))
+    rules = None
+    if repository is not None and branch != repository.default_branch:
+        rules = _rules_on(repository, dataset.path, branch)
+    if repository is not None and (rules is None or rules.list_named(sorted(sight.hidden))):
         rules = _rules_on(repository, dataset.path, repository.default_branch)
     rules = rules or ComparisonRules()
     return rules if keys is None else replace(rules, key=tuple(keys))
@@ -146,7 +161,7 @@ def read_rules(dataset: Dataset, *, branch: str, keys: Sequence[str] | None = No
 
 def list_keys(*, dataset: Dataset, branch: str) -> tuple[str, ...]:
     """Return the columns by which rows of a dataset are told apart on a branch; none where nobody has said so."""
-    return read_rules(dataset, branch=branch).key
+    return read_rules(dataset, branch=branch, sight=EVERYTHING).key
 
 
 def _rules_on(repository: Repository, path: str, branch: str) -> ComparisonRules | None:

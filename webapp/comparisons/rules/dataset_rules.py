@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +36,21 @@ class ComparisonRules:
             return {name: _dig(row, name) for name in self.key} or None
         except KeyError:
             return None
+
+    def list_named(self, names: Collection[str]) -> list[str]:
+        """Return those of some columns, in any case, that the rules name; a column, or a field inside it.
+
+        Names in a filter are looked for as words, even inside texts. An escape may spell any of them.
+        """
+        listed = {name.casefold() for name in (*self.key, *self.ignore, *self.tolerance)}
+        listed |= {name.partition(".")[0] for name in listed}
+        words = self.row_filter.casefold()
+        return [
+            name
+            for name in names
+            if name.casefold() in listed
+            or (words and ("\\" in words or re.search(rf"(?<!\w){re.escape(name.casefold())}(?!\w)", words)))
+        ]
 
     def describe(self) -> list[str]:
         """Return the rules in words, for pages."""
@@ -87,6 +103,16 @@ def combine_rules(
     none = ComparisonRules()
     paths = sorted({*head, *target})
     return {path: _combine(head.get(path, none), target.get(path, none), begin.get(path, none)) for path in paths}
+
+
+def find_changed(rules: ComparisonRules, *, besides: Collection[ComparisonRules]) -> ComparisonRules:
+    """Return those rules that differ from all others, and nothing in place of the rest."""
+    changed = {
+        name: getattr(rules, name)
+        for name in _CHOICES
+        if all(getattr(rules, name) != getattr(other, name) for other in besides)
+    }
+    return ComparisonRules(**changed)
 
 
 def _combine(head: ComparisonRules, target: ComparisonRules, begin: ComparisonRules) -> CombinedRules:

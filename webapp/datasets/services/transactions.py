@@ -90,7 +90,10 @@ def create_dataset(*, path: str, description: str = "", by: Principal) -> Datase
 
 def rename_dataset(*, table: str, to: str) -> None:
     """Follow a table to its new name; branches and history stay."""
-    Dataset.objects.filter(table=table).update(table=to, path="/" + to.replace(".", "/"))
+    path = "/" + to.replace(".", "/")
+    for old in Dataset.objects.filter(table=table).values_list("path", flat=True):
+        accounts.copy_sensitive(path=old, to=path)
+    Dataset.objects.filter(table=table).update(table=to, path=path)
 
 
 def forget_dataset(*, table: str, by: Principal | None) -> None:

@@ -181,6 +181,7 @@ _TITLES: dict[str, tuple[str, str, str]] = {
     "rejected": ("A reviewer asked for changes", "bad", "x-circle-fill"),
     "dataset_rejected": ("A reviewer rejected data", "bad", "x-circle-fill"),
     approvals.TESTED_IN_QUEUE: ("The merge result is not tested", "warn", "git-merge"),
+    "rule_refused": ("A review rule names hidden columns", "bad", "alert"),
     "load_outdated": ("Other files were loaded than those that were chosen", "bad", "alert"),
     "load_conflict": ("The target moved under a file that merging loads", "bad", "alert"),
     "load_impossible": ("A file cannot be loaded when merging", "bad", "alert"),

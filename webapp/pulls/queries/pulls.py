@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django.contrib.auth.models import Group
 from django.db.models import Prefetch, Q, QuerySet
 
 from webapp.accounts import permissions
-from webapp.accounts.queries import get_signed_in_user
+from webapp.accounts.models import User
+from webapp.accounts.queries import get_signed_in_user, principal_for_user
 from webapp.builds import queries as builds
 from webapp.builds.models import Build
 from webapp.builds.rules.states import BuildState
@@ -22,15 +23,18 @@ from webapp.comparisons.rules.dataset_rules import (
     CombinedRules,
     ComparisonRules,
     combine_rules,
+    find_changed,
     read_dataset_rules,
 )
 from webapp.core.errors import AppError, Conflict, NotFound
+from webapp.core.names import is_dataset_path
 from webapp.core.numbers import LARGEST
 from webapp.core.once import asked_once
 from webapp.core.prepared import Prepared
+from webapp.datasets.permissions import see_keys
 from webapp.git.values import Landing
 from webapp.pulls.models import Merge, NamedComparison, PullDataset, PullRequest, QueuedMerge, Review, SpecRecord
-from webapp.pulls.queries.approvers import list_ineligible
+from webapp.pulls.queries.approvers import MOST_COMMITS, list_ineligible
 from webapp.pulls.queries.checked import list_query_checks, read_fact
 from webapp.pulls.queries.loads import list_load_facts
 from webapp.pulls.queries.named import find_shown
@@ -39,6 +43,7 @@ from webapp.pulls.queries.threads import list_open_threads
 from webapp.pulls.queries.verdicts import list_verdicts
 from webapp.pulls.rules import approvals, checks, states
 from webapp.pulls.rules.checks import CheckResult
+from webapp.pulls.rules.comparisons import explain_refused_rules
 from webapp.pulls.rules.datasets import find_downstream
 from webapp.pulls.rules.states import MergeState, PullState
 from webapp.repositories import permissions as repository_permissions
@@ -248,11 +253,85 @@ def _specs_of(pull: PullRequest, sha: str, branch: str) -> Mapping[str, Any]:
 
 
 def read_rules(*, pull: PullRequest) -> dict[str, CombinedRules]:
-    """Read the review rules of each dataset from pipeline.toml, at both heads and where they parted."""
-    base = find_base(pull)
-    merge_base = repositories.find_merge_base(pull.repository, base, pull.head_sha)
-    head, target, begin = (read_rules_at(pull.repository, sha) for sha in (pull.head_sha, base, merge_base or base))
-    return combine_rules(head=head, target=target, begin=begin)
+    """Read the review rules of each dataset that its repository owns, from both heads and from where they parted.
+
+    A rule that is refused does not count.
+    """
+    stated = _read_stated(pull)
+    refused = _find_refused(pull, stated)
+    none = ComparisonRules()
+    rules = combine_rules(
+        head={**stated.head, **{path: stated.begin.get(path, none) for path in refused}},
+        target={**stated.target, **{path: stated.default.get(path, none) for path in refused}},
+        begin=stated.begin,
+    )
+    return {
+        path: replace(rule, changes=(*rule.changes, refused[path])) if path in refused else rule
+        for path, rule in rules.items()
+    }
+
+
+def list_refused_rules(pull: PullRequest) -> list[str]:
+    """List why review rules of the source or of its target are refused: they name columns that its authors may not see."""
+    if pull.state != PullState.OPEN:
+        return []
+    if pull.target == pull.repository.default_branch:
+        landing = _list_landing_paths(pull, find_head(pull.repository, pull.target))
+        if PIPELINE_FILE not in landing:
+            return []
+    return list(_find_refused(pull, _read_stated(pull)).values())
+
+
+_Rules = Mapping[str, ComparisonRules]
+
+
+class _StatedRules(NamedTuple):
+    head: _Rules
+    target: _Rules
+    begin: _Rules
+    """Where the source left the target."""
+    default: _Rules
+    """On the default branch, whose rules its protection guards. Any writer can state others on other branches."""
+
+
+def _read_stated(pull: PullRequest) -> _StatedRules:
+    repository, base = pull.repository, find_base(pull)
+    begin = repositories.find_merge_base(repository, base, pull.head_sha) or base
+    is_onto_default = pull.target == repository.default_branch
+    default = base if is_onto_default else find_head(repository, repository.default_branch) or base
+    return _StatedRules(*(read_rules_at(repository, sha) for sha in (pull.head_sha, base, begin, default)))
+
+
+def _find_refused(pull: PullRequest, stated: _StatedRules) -> dict[str, str]:
+    """Return why rules of a dataset are refused, by its path.
+
+    Which rows a rule selects, and how it pairs them, shows what is in the columns that it names.
+    """
+    none = ComparisonRules()
+    refused: dict[str, str] = {}
+    for path in sorted({*stated.head, *stated.target}):
+        head, target, begin, default = (rules.get(path, none) for rules in stated)
+        changed = (find_changed(head, besides=(target, begin, default)), find_changed(target, besides=(default,)))
+        if changed == (none, none):
+            continue
+        for user, act in [
+            (pull.author, "opened it"),
+            *((user, f"pushed {sha[:7]}") for user, sha in list_bringers(pull)),
+        ]:
+            hidden = sorted(see_keys(principal_for_user(user), path).hidden)
+            named = [name for rules in changed for name in rules.list_named(hidden)]
+            if named:
+                columns = list(dict.fromkeys(named))
+                refused[path] = explain_refused_rules(path=path, named=columns, username=user.username, act=act)
+                break
+    return refused
+
+
+def list_bringers(pull: PullRequest) -> list[tuple[User, str]]:
+    """List the users who pushed commits of a pull request, each with one of these commits."""
+    commits = list_own_commits(pull, limit=MOST_COMMITS)
+    pushers = repositories.list_pushers(pull.repository, branch=pull.source, commits=[commit.sha for commit in commits])
+    return [(user, pushers[user.pk]) for user in User.objects.filter(pk__in=pushers).order_by("pk")]
 
 
 def read_rules_of_others(pull: PullRequest, paths: Collection[str]) -> dict[str, CombinedRules]:
@@ -260,24 +339,29 @@ def read_rules_of_others(pull: PullRequest, paths: Collection[str]) -> dict[str,
 
     Only who owns a dataset knows its key; where a repository cannot be read, its datasets have no rules.
     """
-    owners = {path: permissions.find_folder_owner(path) for path in paths}
+    owners = {permissions.find_folder_owner(path) for path in paths}
     rules: dict[str, CombinedRules] = {}
-    for name in {owner for owner in owners.values() if owner} - {pull.repository.name}:
+    for name in {owner for owner in owners if owner} - {pull.repository.name}:
         owner = repositories.find_repository(name)
         try:
             head = repositories.get_head(owner, owner.default_branch) if owner else ""
             held = read_rules_at(owner, head) if owner else {}
         except AppError:
             continue
-        rules |= {path: CombinedRules(rule) for path, rule in held.items() if owners.get(path) == name}
+        rules |= {path: CombinedRules(rule) for path, rule in held.items()}
     return rules
 
 
 def read_rules_at(repository: Repository, sha: str) -> dict[str, ComparisonRules]:
-    """Read the review rules of each dataset from pipeline.toml of a commit."""
+    """Read the review rules from pipeline.toml of a commit: only those of datasets that the repository owns."""
     if repositories.find_kind(repository, sha, PIPELINE_FILE) is None:
         return {}
-    return read_dataset_rules(repositories.read_file(repository, sha, PIPELINE_FILE).decode("utf-8", "replace"))
+    text = repositories.read_file(repository, sha, PIPELINE_FILE).decode("utf-8", "replace")
+    return {
+        path: rules
+        for path, rules in read_dataset_rules(text).items()
+        if is_dataset_path(path) and permissions.find_folder_owner(path) == repository.name
+    }
 
 
 def find_protection(pull: PullRequest) -> Protection | None:
@@ -402,6 +486,7 @@ def collect_facts(pull: PullRequest) -> approvals.MergeFacts:
         ineligible=list_ineligible(pull, reviewers=approvers, base=find_base(pull)),
         protection=protection,
         failed_checks=list_failed_checks(pull),
+        refused_rules=list_refused_rules(pull),
         loads=list_load_facts(pull, rows) if pull.state == PullState.OPEN else (),
     )
 

@@ -195,6 +195,8 @@ class MergeFacts:
     protection: ProtectionFact
     failed_checks: Mapping[str, str] = field(default_factory=dict)
     """Required check that is not green → what it says; empty where there is no check of that name."""
+    refused_rules: Sequence[str] = ()
+    """Why review rules of the source are refused."""
     open_threads: int = 0
     """How many threads on code or data nobody has resolved."""
     behind: int = 0
@@ -328,6 +330,7 @@ def _list_git_blockers(facts: MergeFacts) -> list[Blocker]:
             f"{facts.target} already has every commit of {facts.source}, and no file is chosen to be loaded there."
         )
         blockers.append(Blocker("nothing_to_merge", message))
+    blockers += [Blocker("rule_refused", message) for message in facts.refused_rules]
     if facts.conflicts:
         files = ", ".join(facts.conflicts[:5]) + (" and more" if len(facts.conflicts) > 5 else "")
         blockers.append(

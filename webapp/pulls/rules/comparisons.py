@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+from webapp.comparisons.rules.dataset_rules import PIPELINE_FILE
 from webapp.pulls.rules import states
+
+
+def explain_refused_rules(*, path: str, named: Collection[str], username: str, act: str) -> str:
+    """Return why the review rules of a dataset are refused: they name columns that somebody who made them may not see."""
+    columns = ", ".join(named)
+    return f"Refused: the rules of {path} in {PIPELINE_FILE} name {columns}, which {username}, who {act}, may not see."
 
 
 def name_comparison(name: str, *, target: str, is_open: bool = True, reverted: int | None = None) -> str:

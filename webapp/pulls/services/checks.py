@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
 
-from webapp.accounts.models import User
 from webapp.accounts.permissions import check_repository
 from webapp.accounts.queries import principal_for_user
 from webapp.core.errors import AppError, Conflict, Unavailable
+from webapp.core.names import find_disguise
 from webapp.pulls.models import PullCheck, PullRequest
-from webapp.pulls.queries.approvers import MOST_COMMITS
 from webapp.pulls.queries.checked import get_query_check
-from webapp.pulls.queries.pulls import list_own_commits
+from webapp.pulls.queries.pulls import list_bringers
 from webapp.pulls.rules import states
 from webapp.pulls.rules.states import PullState
 from webapp.pulls.services.remarks import record_pull_act
@@ -26,8 +25,6 @@ from webapp.sql.rules import checks as rules
 from webapp.sql.rules.checks import CheckFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from django.db.models import QuerySet
 
     from webapp.core.principals import Principal
@@ -75,6 +72,8 @@ def _describe(pull: PullRequest, entry: TreeEntry, *, is_extra: bool) -> dict[st
     if is_extra:
         message = f"At most {rules.MOST_CHECKS} checks are run, and this one comes behind them by its name."
         return _refuse(f"{entry.path}: {message}")
+    if problem := find_disguise(rules.name_check(entry.path)):
+        return _refuse(problem)
     try:
         text = repositories.read_file(pull.repository, pull.head_sha, entry.path).decode()
         return {"sql": text, "expects": str(rules.read_check(text)), "error": "", "is_final": False}
@@ -161,7 +160,7 @@ def _check_bringers(pull: PullRequest, named: NamedTables) -> None:
     """
     if not pull.author.is_active:
         raise Conflict(f"{pull.author.username}, who opened it, is no longer active.", code="unreadable")
-    for user, sha in _list_bringers(pull):
+    for user, sha in list_bringers(pull):
         if not user.is_active or not _can_read(principal_for_user(user), pull, named):
             message = f"{user.username}, who pushed {sha[:7]}, may not read all that it reads."
             raise Conflict(message, code="unreadable")
@@ -172,13 +171,6 @@ def _can_read(principal: Principal, pull: PullRequest, named: NamedTables) -> bo
     return sql.can_read_tables(principal, branch=pull.source, tables=read["tables"]) and sql.can_read_tables(
         principal, branch=pull.target, tables=read["base_tables"]
     )
-
-
-def _list_bringers(pull: PullRequest) -> Iterator[tuple[User, str]]:
-    commits = list_own_commits(pull, limit=MOST_COMMITS)
-    pushers = repositories.list_pushers(pull.repository, branch=pull.source, commits=[commit.sha for commit in commits])
-    for user in User.objects.filter(pk__in=pushers).order_by("pk"):
-        yield user, pushers[user.pk]
 
 
 def rerun_check(*, pull: PullRequest, name: str, by: Principal) -> None:

@@ -434,7 +434,7 @@ def _follow_datasets(pull: PullRequest) -> None:
     chosen = set(pull.datasets.loading().values_list("path", flat=True))
     left = {path: place for path, place in loaded.items() if path not in chosen}
     branches = Branches(pull.target, specs.changed_paths, specs.head_inputs, left)
-    rules = queries.read_rules_of_others(pull, changes) | queries.read_rules(pull=pull)
+    rules = queries.read_rules(pull=pull) | queries.read_rules_of_others(pull, changes)
     seen = list_seen(pull)
     for path, change in changes.items():
         code = specs.head_code.get(path, "")

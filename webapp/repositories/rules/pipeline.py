@@ -35,11 +35,10 @@ def read_sensitive(content: bytes) -> dict[str, SensitiveRule] | None:
     for path, table in datasets.items():
         if not isinstance(table, dict):
             return None
-        columns, groups = table.get("sensitive", []), table.get("sensitive_readers", [])
-        if not _holds_texts(columns) or not _holds_texts(groups):
+        lists = [table.get(name, []) for name in ("sensitive", "sensitive_readers", "sensitive_repositories")]
+        if not all(map(_holds_texts, lists)):
             return None
-        if columns:
-            rules[path] = SensitiveRule(tuple(columns), tuple(groups))
+        rules[path] = SensitiveRule(*map(tuple, lists))
     return rules
 
 

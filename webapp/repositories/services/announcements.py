@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from django.db import transaction
+from django.db.models.functions import Lower
 
 from webapp.accounts import services as accounts
 from webapp.accounts.models import Folder
@@ -266,7 +267,8 @@ def _announce_deletion(
     if row is not None:
         repository.branches.filter(parent=branch).update(parent=row.parent)
         row.delete()
-        accounts.set_sensitive(repository=repository.name, branch=branch, is_default=False, rules={})
+        if data == "delete":
+            accounts.forget_sensitive(repository=repository.name, branch=branch)
         count_move(repository, repository.git)
     repository.deletions.filter(branch=branch).delete()
     Publication.objects.filter(repository=repository, branch=branch).delete()
@@ -292,9 +294,19 @@ def _read_pipeline(git: GitRepository, sha: str) -> bytes | None:
 
 
 def _note_sensitive(repository: Repository, branch: str, content: bytes) -> None:
-    """Record which columns a pipeline file calls sensitive; by one that cannot be read, those of the file before stay so."""
+    """Record which columns a pipeline file calls sensitive; by one that cannot be read, those of the file before stay so.
+
+    Names of repositories that do not exist are left out: anybody could make one later.
+    """
     rules = read_sensitive(content)
     if rules is not None:
+        named = {name.lower() for rule in rules.values() for name in rule.repositories}
+        lowered = Repository.objects.annotate(lower=Lower("name")).filter(lower__in=named)
+        existing = set(lowered.values_list("lower", flat=True)) if named else set()
+        rules = {
+            path: replace(rule, repositories=tuple(name for name in rule.repositories if name.lower() in existing))
+            for path, rule in rules.items()
+        }
         accounts.set_sensitive(
             repository=repository.name, branch=branch, is_default=branch == repository.default_branch, rules=rules
         )

@@ -9,7 +9,7 @@ from django.db import transaction
 from webapp.accounts import services as accounts
 from webapp.core import clock
 from webapp.core.errors import Conflict, InvalidInput
-from webapp.core.names import split_dataset_path
+from webapp.core.names import check_is_no_disguise, split_dataset_path
 from webapp.repositories import permissions, queries, signals
 from webapp.repositories.models import CommitStatus
 from webapp.repositories.rules.checks import CHECKS, QUERIES, find_check, is_query
@@ -50,6 +50,7 @@ def report_status(
             " of the repository. Report under another name."
         )
         raise InvalidInput(message, code="reserved_name", errors={"name": [message]})
+    check_is_no_disguise(name, field="name")
     if dataset:
         split_dataset_path(dataset)
     key: dict[str, Any] = {"repository": repository, "sha": commit.sha, "name": name, "dataset": dataset}
