@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from webapp.builds.queries import used_files
 from webapp.builds.queries.builds import list_tries
 from webapp.builds.rules import plan as rules
 from webapp.builds.rules.earlier_rows import find_change, list_added, list_fields
-from webapp.builds.rules.fallback import CHAIN_INCOMPATIBLE
+from webapp.builds.rules.fallback import CHAIN_INCOMPATIBLE, list_ways_out
 from webapp.builds.rules.loads import Load
 from webapp.builds.rules.states import JobState
 from webapp.builds.rules.values import (
@@ -33,7 +33,6 @@ from webapp.catalog import queries as catalog
 from webapp.catalog.rules.iceberg import Schema
 from webapp.catalog.rules.metadata import comes_from, snapshot_of
 from webapp.core.errors import InvalidInput
-from webapp.core.names import MASTER
 from webapp.core.prepared import Prepared
 from webapp.datasets.models import Dataset, DatasetBranch, Transaction
 from webapp.datasets.rules.transactions import SNAPSHOT, TransactionState
@@ -122,23 +121,10 @@ def make_versioned_plan(*, build: Build, by: Principal) -> tuple[BuildPlan, Plan
         plan = rules.make_plan(specs=specs, request=request, datasets=datasets, files=read_files(specs, datasets))
     except InvalidInput as error:
         if error.code == CHAIN_INCOMPATIBLE:
-            error.extra["ways_out"] = list(_list_ways_out(**error.extra))
+            dataset = Dataset.objects.values_list("pk", flat=True).get(path=error.extra["path"])
+            error.extra["ways_out"] = list(list_ways_out(dataset=dataset, **error.extra))
         raise
     return plan, PlanVersion(request.chain, paths, makers, involved, branches)
-
-
-def _list_ways_out(*, path: str, branches: Sequence[str], parent: str | None) -> Iterator[Mapping[str, Any]]:
-    """Yield the requests that make a dataset's branch fit the chain, each with its effect."""
-    branch = branches[0]
-    if branch == MASTER:
-        return
-    dataset = Dataset.objects.values_list("pk", flat=True).get(path=path)
-    address = f"/api/v1/datasets/{dataset}/branches/{branch}"
-    if parent is not None:
-        effect = f"Branch {branch} of {path} comes from {parent}; no data moves."
-        yield {"method": "PATCH", "path": address, "body": {"parent": parent}, "effect": effect}
-    effect = f"Branch {branch} of {path} is deleted; its transactions stay, and the next build makes it again."
-    yield {"method": "DELETE", "path": address, "body": None, "effect": effect}
 
 
 def load_specs_above(

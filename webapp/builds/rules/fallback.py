@@ -1,7 +1,8 @@
 """The fallback chain: its order, which of its branches a dataset has, and whether it fits the dataset's ancestry."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
+from urllib.parse import quote
 
 from webapp.core.errors import InvalidInput
 from webapp.core.names import MASTER
@@ -57,3 +58,18 @@ def _explain_ways_out(branch: str, parent: str | None) -> str:
     if parent is None:
         return f"Delete {deletion}"
     return f"Set the parent of {branch} there to {parent}, which moves no data, or delete {deletion}"
+
+
+def list_ways_out(
+    *, dataset: int, path: str, branches: Sequence[str], parent: str | None
+) -> Iterator[Mapping[str, object]]:
+    """Yield the requests that make a dataset's branch fit the chain, each with its effect."""
+    branch = branches[0]
+    if branch == MASTER:
+        return
+    address = f"/api/v1/datasets/{dataset}/branches/{quote(branch, safe='')}"
+    if parent is not None:
+        effect = f"Branch {branch} of {path} comes from {parent}; no data moves."
+        yield {"method": "PATCH", "path": address, "body": {"parent": parent}, "effect": effect}
+    effect = f"Branch {branch} of {path} is deleted; its transactions stay, and the next build makes it again."
+    yield {"method": "DELETE", "path": address, "body": None, "effect": effect}
