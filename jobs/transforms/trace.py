@@ -486,6 +486,8 @@ class _Watcher:
             start += 16 + length
             if mask & _IN_OVERFLOW or (number not in self._folders and number >= 0 and not mask & 0x8000):
                 yield None, False
+            elif mask & _IN_ISDIR and name:
+                continue  # each folder reports this itself, too
             elif number in self._folders:
                 folder = self._folders[number]
                 yield os.path.normpath(os.path.join(folder, name)), bool(mask & _IN_ISDIR)
