@@ -258,6 +258,13 @@ def list_sensitive(
     return _list_columns(path, rules, branches)
 
 
+def list_ruled(paths: Collection[str]) -> set[str]:
+    """Return those of some datasets in which any repository calls columns sensitive."""
+    lower = {path.lower(): path for path in paths}
+    rows = SensitiveColumns.objects.filter(path__in=lower).values_list("path", flat=True)
+    return {lower[path] for path in rows}
+
+
 def list_sensitive_to_code(repository: str, path: str) -> frozenset[str]:
     """Return the columns of a dataset that the code of a repository may not read.
 

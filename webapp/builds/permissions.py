@@ -49,11 +49,13 @@ def check_code(plan: BuildPlan) -> None:
         PermissionDenied: it names the repository, the dataset and its columns.
 
     """
-    for job in plan.running_jobs:
-        if not job.is_load:
-            check_code_of(
-                job.repository, [*(source.path for source in job.inputs), *(output.path for output in job.outputs)]
-            )
+    jobs = [job for job in plan.running_jobs if not job.is_load]
+    read = {(job.repository, source.path) for job in jobs for source in job.inputs}
+    read |= {(job.repository, output.path) for job in jobs for output in job.outputs}
+    ruled = accounts.list_ruled({path for _, path in read})
+    for repository, path in sorted(read):
+        if path in ruled:
+            check_code_of(repository, [path])
 
 
 def check_code_of(repository: str, paths: Iterable[str]) -> None:

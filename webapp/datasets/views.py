@@ -122,7 +122,7 @@ def set_branch_parent(request: HttpRequest, dataset_id: int) -> HttpResponse:
         messages.error(request, error.detail)
     else:
         messages.success(request, f"The parent of {name} is {parent}." if parent else f"{name} is a root branch.")
-    return redirect(_address(dataset, tab="branches"))
+    return redirect(_address(dataset, tab="branches", **({"branch": name} if name else {})))
 
 
 @require_POST

@@ -123,4 +123,4 @@ def test_a_loop_far_above_is_refused_by_the_plan_and_hides_no_freshness(world: W
     assert node.why == f"Input /shop/{MANY - 1:02d} has no data yet"
     build = Build(branch="feature", chain=list(CHAIN), targets=[dataset.path])
     with pytest.raises(InvalidInput, match="made from each other"):
-        planning.make_plan(build=build)
+        planning.make_plan(build=build, by=world.maker)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from django.apps import apps
 from django.apps.registry import Apps
+from django.contrib.auth.models import Group
 from django.db import IntegrityError, connection, models, transaction
 from django.db.migrations.loader import MigrationLoader
 from django.db.models import ProtectedError, RestrictedError
@@ -20,7 +21,7 @@ from django.db.models import ProtectedError, RestrictedError
 from tests.factories import build_rows, repositories
 from tests.factories.everything import make_world
 from tests.factories.released import APPS, read_release
-from webapp.accounts.models import User
+from webapp.accounts.models import ProvidedGroup, User
 from webapp.builds.models import Job, JobOutput, KeptUpload, OutputColumns, PublishedInput, PublishedSpec
 from webapp.builds.services.publication import write_missing_inputs
 from webapp.comparisons.rules.dataset_rules import ComparisonRules
@@ -89,6 +90,7 @@ def test_old_processes_read_write_and_remove_in_every_table(old: Apps) -> None:
     NamedComparison.objects.create(row=row, name=states.THIS_BRANCH, **ends)
     PendingMove.objects.create(repository=row.pull.repository, ref="refs/heads/fix", by=row.pull.author)
     add_rows_of_reviews(row.pull)
+    ProvidedGroup.objects.create(group=Group.objects.create(name="provided"))
     KeptUpload.objects.create(job=Job.objects.all()[0], sha256="0" * 64, bytes=1)
     OutputColumns.objects.create(output=JobOutput.objects.all()[0])
     old_tables = {model._meta.db_table for model in list_models(old)}

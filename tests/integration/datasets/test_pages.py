@@ -80,7 +80,7 @@ def test_many_branches_come_in_pages_and_are_found_by_name(
         DatasetBranch(dataset=dataset, name=name, name_lower=name, parent=master) for name in names
     )
 
-    with django_assert_max_num_queries(42):
+    with django_assert_max_num_queries(43):
         first = signed.get("/d/shop/orders?tab=branches&branch=feature/119")
     assert [row.branch.name for row in first.context["tree"].rows] == ["master", *names[:49]]
     assert "1–50 of 121 branches" in text(first)

@@ -46,7 +46,7 @@ def at(stack: Stack, ask: Call, branch: str) -> str:
 
 
 def find_row(ask: Call, who: str, at: str, name: str) -> dict[str, Any]:
-    results = ask(who, "GET", f"{at}/datasets?compared={name}", expect=200)["results"]
+    results = ask(who, "GET", f"{at}/datasets" + (f"?compared={name}" if name else ""), expect=200)["results"]
     return next(row for row in results if row["path"] == DOUBLED)
 
 

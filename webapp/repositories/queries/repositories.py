@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from webapp.accounts import permissions as accounts
 from webapp.accounts.models import RepositoryRole
 from webapp.core.errors import NotFound, PermissionDenied
+from webapp.core.once import asked_once
 from webapp.core.prepared import Prepared
 from webapp.repositories import permissions
 from webapp.repositories.models import Repository
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _BY_NAME = Prepared(lambda name: Repository.objects.filter(name=name), str)
 
 
+@asked_once
 def find_repository(name: str) -> Repository | None:
     """Return a repository by its name in any case, without asking who wants it; for other services."""
     return Repository.objects.filter(name__iexact=name).first()
