@@ -100,6 +100,21 @@ def test_a_repository_is_published_once_at_a_time_newest_head_first(worker: Work
     assert last == {"one": PublicationState.PUBLISHED, "two": PublicationState.PENDING}
 
 
+def test_a_publication_whose_branch_moves_on_makes_way_for_the_next(worker: Worker) -> None:
+    mallory = make.a_person("mallory")
+    repository = make.a_repository("loops", by=mallory)
+    a_loop(repository, "one", mallory)
+    old = worker.start(repository, "one")
+    make.a_commit(repository, {"pipelines/a.py": ""}, branch="one", by=mallory)
+    worker.rings.clear()
+    worker.end()
+    assert worker.rings == [("loops", "one")]
+    publish_now(repository, "one")
+    rows = {row.sha: row.status for row in Publication.objects.filter(repository=repository, branch="one")}
+    assert rows[repository.git.get_head("one")] == PublicationState.PUBLISHED
+    assert old not in rows
+
+
 def test_repositories_of_one_user_leave_a_thread_to_others(worker: Worker) -> None:
     mallory, olek = make.a_person("mallory"), make.a_person("olek")
     loops = [make.a_repository(f"loops{number}", by=mallory) for number in range(publication.MOST_OF_MAKER + 1)]

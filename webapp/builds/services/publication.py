@@ -76,8 +76,17 @@ def request_or_drop(*, publication: Publication) -> None:
     repository_services.check_copy(repository=repository)
     if find_head_sha(repository=repository, branch=branch) == publication.sha:
         request_publication(repository=repository, branch=branch, sha=publication.sha)
-    elif not repository.branches.filter(name=branch, announced_head=publication.sha).exists():
+    else:
+        _drop_superseded(publication)
+
+
+def _drop_superseded(publication: Publication) -> None:
+    """Forget a publication whose branch has moved on: its repository's next one waits for it otherwise."""
+    branches = publication.repository.branches.filter(name=publication.branch)
+    if branches.filter(announced_head=publication.sha).exists():
         # A ref that is missing though its branch was never deleted may come back.
+        Publication.objects.held(publication).give_back()
+    else:
         publication.delete()
 
 
@@ -162,10 +171,10 @@ def settle_publication(*, publication: Publication, result: PublishResult) -> No
     repository, branch, sha = publication.repository, publication.branch, publication.sha
     errors = list(result.errors) or check_result(repository=repository, result=result)
     with transaction.atomic():
-        if (
-            find_head_sha(repository=repository, branch=branch) != sha
-            or not Publication.objects.held(publication).renew()
-        ):
+        if not Publication.objects.held(publication).renew():
+            return
+        if find_head_sha(repository=repository, branch=branch) != sha:
+            _drop_superseded(publication)
             return
         if not errors:
             replace_specs(repository=repository, branch=branch, sha=sha, result=result)
