@@ -20,7 +20,7 @@ from jobs.transforms import reachable
 from jobs.transforms.declare import Transform
 from jobs.transforms.fingerprints import FORMAT, Files, read_words
 from jobs.transforms.held_values import UnstableValueError, ValueWriter
-from jobs.transforms.reachable import ModuleCode, Statement, keep_statements
+from jobs.transforms.reachable import ModuleCode, Statement, keep_statements, list_parts
 from jobs.transforms.trace import PATHS, TREE, Trace
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -66,11 +66,21 @@ class Code:
         names = (path.removesuffix(".py").removesuffix("/__init__") for path in self.trace.modules)
         return frozenset(name.replace("/", ".") for name in names)
 
+    @cached_property
+    def packages(self) -> frozenset[str]:
+        """Names of the packages at the top of the repository."""
+        return frozenset(name.partition(".")[0] for name in self.loaded)
+
+    @cached_property
+    def parts(self) -> frozenset[str]:
+        """Beginnings and ends of these names."""
+        return list_parts(self.loaded)
+
     def passes_module(self, path: str) -> bool:
         """Return whether a module uses one of the repository's modules as a value."""
         if path not in self._passing:
             module = self.find(path)
-            self._passing[path] = module is not None and module.passes_module(self.loaded)
+            self._passing[path] = module is not None and module.passes_module(self.loaded, self.parts)
         return self._passing[path]
 
     def list_closure(self, paths: Iterable[str]) -> set[str]:
@@ -229,8 +239,7 @@ def may_miss_files(modules: Iterable[ModuleCode], statements: Iterable[Statement
         code: of their repository.
 
     """
-    own = {name.partition(".")[0] for name in code.loaded}
-    libraries = frozenset().union(*(module.libraries for module in modules)) - own
+    libraries = frozenset().union(*(module.libraries for module in modules)) - code.packages
     is_asking = "duckdb" in libraries and any("glob" in module.words for module in modules)
     return is_asking or (bool(libraries) and any(statement.is_catching for statement in statements))
 

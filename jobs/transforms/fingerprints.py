@@ -38,6 +38,11 @@ class Module:
     tree: ast.Module
 
     @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """All of its syntax."""
+        return list(ast.walk(self.tree))
+
+    @cached_property
     def fingerprint(self) -> str:
         """Of all its code."""
         return _hash(" ".join(code.fingerprint for code in self.compiled))

@@ -112,7 +112,7 @@ class ModuleCode:
     def __init__(self, module: Module) -> None:
         self.path = module.path
         self.module = module
-        self._imported = _list_imported(module.tree)
+        self._imported = _list_imported(module)
 
     @cached_property
     def statements(self) -> list[Statement]:
@@ -153,23 +153,22 @@ class ModuleCode:
         """Indices of the statements that are kept where reading a value may have an effect."""
         return frozenset(index for index, statement in enumerate(self.statements) if statement.is_reading)
 
-    def passes_module(self, loaded: Collection[str]) -> bool:
+    def passes_module(self, loaded: Collection[str], parts: Collection[str]) -> bool:
         """Return whether it uses a module as a value, of which anything may then be used.
 
         Args:
             loaded: full names of all modules of the repository.
+            parts: their beginnings and ends, as `list_parts` says.
 
         """
-        imports = [node for node in ast.walk(self.module.tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+        imports = [node for node in self.module.nodes if isinstance(node, ast.Import | ast.ImportFrom)]
         names: dict[str, str] = {}
         for node in imports:
             prefix = f"{node.module or ''}." if isinstance(node, ast.ImportFrom) else ""
             for alias in node.names:
                 top = alias.name if prefix or alias.asname else alias.name.partition(".")[0]
                 names[alias.asname or top] = f"{prefix}{top}".lstrip(".")
-        followed_names = {
-            name: full for name, full in names.items() if any(_is_part(full, module) for module in loaded)
-        }
+        followed_names = {name: full for name, full in names.items() if full in parts}
         return any(full in loaded for full in _list_values(self.module.tree, followed_names))
 
     @cached_property
@@ -258,7 +257,7 @@ class ModuleCode:
     @cached_property
     def libraries(self) -> frozenset[str]:
         """Names of what it imports, at whatever place, other than from Python itself and this API."""
-        nodes = list(ast.walk(self.module.tree))
+        nodes = self.module.nodes
         names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
         names |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
         return frozenset(name.partition(".")[0] for name in names) - sys.stdlib_module_names - {"transforms"}
@@ -376,7 +375,7 @@ class ModuleCode:
     @cached_property
     def _bound(self) -> Counter[str]:
         """Names that the module gives a meaning, with how often it does; `*` for names that are not known."""
-        return Counter(name for name, _ in _list_all_bound(self.module.tree))
+        return Counter(name for name, _ in _list_all_bound(self.module.nodes))
 
 
 def keep_statements(
@@ -417,10 +416,10 @@ def keep_statements(
     return {path: sorted(numbers) for path, numbers in choice.items()}
 
 
-def _list_imported(tree: ast.Module) -> dict[str, str]:
+def _list_imported(module: Module) -> dict[str, str]:
     """Return name → the full name of what an import at module level binds to it; nothing where something else may, too."""
     names: dict[str, str] = {}
-    for node in tree.body:
+    for node in module.tree.body:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 names[alias.asname or alias.name.partition(".")[0]] = (
@@ -433,14 +432,14 @@ def _list_imported(tree: ast.Module) -> dict[str, str]:
             for alias in node.names:
                 names[alias.asname or alias.name] = f"{node.module}.{alias.name}"
     meanings: dict[str, set[str]] = {}
-    for name, meaning in _list_all_bound(tree):
+    for name, meaning in _list_all_bound(module.nodes):
         meanings.setdefault(name, set()).add(meaning)
     return {name: full for name, full in names.items() if meanings[name] == {full}}
 
 
-def _list_all_bound(tree: ast.Module) -> Iterator[tuple[str, str]]:
+def _list_all_bound(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
     """Yield each name that code of a module gives a meaning, wherever it does; with the full name of what is imported."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Name):
             yield from () if isinstance(node.ctx, ast.Load) else ((node.id, ""),)
         elif isinstance(node, ast.Import):
@@ -455,9 +454,14 @@ def _list_all_bound(tree: ast.Module) -> Iterator[tuple[str, str]]:
             yield node.rest or "", ""
 
 
-def _is_part(name: str, module: str) -> bool:
-    """Return whether a name is that of a module, of a package around it or, after `from .`, the end of its name."""
-    return module == name or module.startswith(f"{name}.") or module.endswith(f".{name}")
+def list_parts(modules: Iterable[str]) -> frozenset[str]:
+    """Return the names of modules, of the packages around them and, as after `from .`, the ends of these names."""
+    parts: set[str] = set()
+    for module in modules:
+        words = module.split(".")
+        parts.update(".".join(words[:end]) for end in range(1, len(words) + 1))
+        parts.update(".".join(words[begin:]) for begin in range(1, len(words)))
+    return frozenset(parts)
 
 
 def _list_values(tree: ast.AST, names: Mapping[str, str]) -> Iterator[str]:
