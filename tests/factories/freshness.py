@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import duckdb  # noqa: F401 - children would import them one after the other
@@ -25,14 +25,32 @@ TIDY = (
 )
 
 
-@dataclass(frozen=True)
-class Ran:
-    """What the transforms of one tree are and do."""
+@dataclass
+class Tree:
+    """The published files of a repository, whose transforms run when their answers are asked for."""
 
     root: Path
-    digests: Mapping[str, str]
-    answers: Mapping[str, str]
-    used: Mapping[str, tuple[str, ...]]
+    specs: Mapping[str, JobSpec]
+    """By output."""
+    _runs: dict[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """Return output → digest of its transform."""
+        return {path: spec.digest for path, spec in self.specs.items()}
+
+    def answer(self, path: str) -> str:
+        """Return what the transform of an output wrote, as text."""
+        return self._run(path)[0]
+
+    def list_used(self, path: str) -> tuple[str, ...]:
+        """Return the keys of the files that the transform of an output used while it ran."""
+        return self._run(path)[1]
+
+    def _run(self, path: str) -> tuple[str, tuple[str, ...]]:
+        if path not in self._runs:
+            self._runs[path] = run_transform(self.root, self.specs[path])
+        return self._runs[path]
 
 
 def write_repository(kinds: Iterable[Kind], *, modules: int) -> dict[str, str]:
@@ -61,8 +79,8 @@ def edit(files: Mapping[str, str], path: str, old: str, new: str) -> dict[str, s
     return {**files, path: files.get(path, "").replace(old, new, 1) if old else new + files.get(path, "")}
 
 
-def run_tree(folder: Path, files: Mapping[str, str]) -> Ran:
-    """Publish a tree and run each of its transforms in a process of its own."""
+def publish_tree(folder: Path, files: Mapping[str, str]) -> Tree:
+    """Publish the files of a repository."""
     root = make_repository(folder, files)
 
     def import_all() -> tuple[JobSpec, ...]:
@@ -71,14 +89,7 @@ def run_tree(folder: Path, files: Mapping[str, str]) -> Ran:
         assert result.errors == (), result.errors
         return result.jobspecs
 
-    specs = in_child(import_all)
-    ran = {spec.outputs[0].path: run_transform(root, spec) for spec in specs}
-    return Ran(
-        root=root,
-        digests={spec.outputs[0].path: spec.digest for spec in specs},
-        answers={path: answer for path, (answer, _) in ran.items()},
-        used={path: used for path, (_, used) in ran.items()},
-    )
+    return Tree(root, {spec.outputs[0].path: spec for spec in in_child(import_all)})
 
 
 def run_transform(root: Path, spec: JobSpec) -> tuple[str, tuple[str, ...]]:
@@ -108,23 +119,29 @@ def run_transform(root: Path, spec: JobSpec) -> tuple[str, tuple[str, ...]]:
     return in_child(work)
 
 
-def list_stale(before: Ran, after: Ran) -> set[str]:
+def list_stale(before: Tree, after: Tree) -> set[str]:
     """Return the outputs that a build would make again after a change; those that are new are left out."""
-    files = [Files(ran.root) for ran in (before, after)]
+    files = [Files(tree.root) for tree in (before, after)]
     return {
         path
         for path, digest in before.digests.items()
-        if path in after.digests
+        if path in after.specs
         and (
             digest != after.digests[path]
-            or any(files[0].fingerprint(key) != files[1].fingerprint(key) for key in before.used[path])
+            or any(files[0].fingerprint(key) != files[1].fingerprint(key) for key in before.list_used(path))
         )
     }
 
 
-def list_changed(before: Ran, after: Ran) -> set[str]:
+def list_changed(before: Tree, after: Tree) -> set[str]:
     """Return the outputs whose answers differ."""
-    return {path for path, answer in before.answers.items() if after.answers.get(path, answer) != answer}
+    return {path for path in before.specs if path in after.specs and before.answer(path) != after.answer(path)}
+
+
+def list_wrong(before: Tree, after: Tree) -> set[str]:
+    """Return the outputs whose answers differ though a build would not make them again."""
+    both = before.specs.keys() & after.specs.keys()
+    return {path for path in both - list_stale(before, after) if before.answer(path) != after.answer(path)}
 
 
 class _Out:
