@@ -26,6 +26,7 @@ from webapp.core.failures import explain_failure
 from webapp.core.idempotency import run_once
 from webapp.core.inputs import check_parameters, show_name
 from webapp.core.numbers import read_count
+from webapp.core.openapi import list_query_parameters
 from webapp.core.pagination import Pages
 from webapp.core.problems import add_headers, describe_problem
 
@@ -105,7 +106,13 @@ class ApiView(APIView):
         _ = self.principal
         if getattr(request._request, "principal_by_session", False):
             SessionAuthentication().enforce_csrf(request)
-        check_parameters(request.GET, repeatable=self.repeatable_parameters, may_be_empty=self.may_be_empty)
+        if request.GET:
+            check_parameters(
+                request.GET,
+                names=list_query_parameters(type(self), request.method),
+                repeatable=self.repeatable_parameters,
+                may_be_empty=self.may_be_empty,
+            )
         # What a GET brings along is refused before it comes here.
         if request.method in SAFE_METHODS:
             return

@@ -16,7 +16,7 @@ from rest_framework import serializers
 from webapp.core.errors import BadRequest, InvalidInput
 
 MOST_NAMED = 20
-"""Unknown members that one refusal names."""
+"""Unknown members or parameters that one refusal names."""
 LONGEST_NAME = 100
 """Characters of an unknown name in a refusal."""
 
@@ -107,8 +107,20 @@ def refuse_unknown(unknown: Iterable[Unknown]) -> None:
         raise BadRequest(message, code="unknown_member", errors={member.path: [member.hint] for member in members})
 
 
-def check_parameters(query: QueryDict, *, repeatable: Collection[str], may_be_empty: Callable[[str], bool]) -> None:
-    """Reject query parameters that are empty or repeated: a script whose variable is unset would get the default.
+def check_parameters(
+    query: QueryDict,
+    *,
+    names: Collection[str] | None,
+    repeatable: Collection[str],
+    may_be_empty: Callable[[str], bool],
+) -> None:
+    """Reject query parameters that are empty, repeated or unknown: a misspelled or unset one would get the default.
+
+    Args:
+        query: the parameters of a request.
+        names: those that the operation takes; `key.<column>` stands for all that begin with `key.`. None: any.
+        repeatable: those that can be given more than once.
+        may_be_empty: whether an empty parameter has a meaning.
 
     Raises:
         BadRequest: there is one; `errors` names it.
@@ -122,6 +134,16 @@ def check_parameters(query: QueryDict, *, repeatable: Collection[str], may_be_em
         if "" in values and not may_be_empty(name):
             message = f"The parameter {shown!r} is empty. Give it a value, or leave it out."
             raise BadRequest(message, code="empty_parameter", errors={shown: ["Empty."]})
+    unknown = [] if names is None else [name for name in query if not _is_parameter(name, names)]
+    if unknown:
+        hints = {show_name(name): [_name_nearest(show_name(name), names or ())] for name in unknown[:MOST_NAMED]}
+        shown, [hint] = next(iter(hints.items()))
+        raise BadRequest(f"Unknown parameter {shown!r}. {hint}", code="unknown_parameter", errors=hints)
+
+
+def _is_parameter(name: str, names: Collection[str]) -> bool:
+    prefixes = tuple(pattern.partition("<")[0] for pattern in names if "<" in pattern)
+    return name in names or name.startswith(prefixes)
 
 
 def show_name(name: str) -> str:
@@ -130,7 +152,9 @@ def show_name(name: str) -> str:
 
 
 def _name_nearest(name: str, candidates: Collection[str]) -> str:
-    """Name the known member that was probably meant, or all of them."""
+    """Name the known member or parameter that was probably meant, or all of them."""
+    if not candidates:
+        return "None is taken here."
     by_spelling = {_normalize(candidate): candidate for candidate in candidates}
     nearest = get_close_matches(_normalize(name), by_spelling, n=1)
     return f"Did you mean {by_spelling[nearest[0]]!r}?" if nearest else f"Known: {', '.join(sorted(candidates))}."

@@ -6,19 +6,23 @@ A view names its request, its answers, its parameters and the refusals that are 
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from drf_spectacular.openapi import AutoSchema
-from drf_spectacular.plumbing import build_basic_type, build_parameter_type, force_instance
+from drf_spectacular.plumbing import ComponentRegistry, build_basic_type, build_parameter_type, force_instance
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
 from rest_framework.fields import empty
 
 if TYPE_CHECKING:
+    from rest_framework.views import APIView
+
     from webapp.core.filters import ListFilter
 
 PROBLEM_JSON = "application/problem+json"
+_OPERATIONS = frozenset({"get", "post", "put", "patch", "delete"})
 SENTENCES = {
     400: "The request cannot be read: the message names the member or parameter.",
     401: "Nobody known is asking.",
@@ -64,8 +68,33 @@ def describe_filters(filters: type[ListFilter]) -> list[OpenApiParameter]:
     ]
 
 
+def list_query_parameters(view: type[APIView], method: str) -> frozenset[str] | None:
+    """Return the names of the query parameters that an operation describes; None if the view has no such operation."""
+    name = "get" if method == "HEAD" else method.lower()
+    if name not in _OPERATIONS or not hasattr(view, name):
+        return None
+    return _read_query_parameters(view, name)  # type: ignore[arg-type]  # a class can be hashed
+
+
+@cache
+def _read_query_parameters(view: type[APIView], name: str) -> frozenset[str]:
+    # Its own instance: the one at the class belongs to whoever writes the document at this moment.
+    schema: ApiSchema = getattr(getattr(view, name), "kwargs", {}).get("schema", ApiSchema)()
+    return schema.list_query_parameters(view, name)
+
+
 class ApiSchema(AutoSchema):  # type: ignore[misc]  # drf-spectacular says nothing of its types
     """One operation as it really answers."""
+
+    def list_query_parameters(self, view: type[APIView], name: str) -> frozenset[str]:
+        """Return the names of the query parameters of a view's operation, without describing the rest of it."""
+        self.view = view()
+        # What drf-spectacular sets before it describes an operation.
+        self.view.request, self.view.kwargs = None, {}  # type: ignore[assignment]
+        self.method, self.path, self.registry = name.upper(), "", ComponentRegistry()
+        return frozenset(
+            parameter["name"] for parameter in self._get_parameters() if parameter["in"] == OpenApiParameter.QUERY
+        )
 
     def get_operation(self, *args: Any, **kwargs: Any) -> dict[str, Any] | None:
         """Add what every endpoint has."""

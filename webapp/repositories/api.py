@@ -271,7 +271,10 @@ def _change(fields: Mapping[str, Any]) -> services.Change:
 class CommitView(RepositoryEndpoint):
     """One commit."""
 
-    @extend_schema(responses=shapes.CommitDetailSerializer)
+    @extend_schema(
+        parameters=[OpenApiParameter("branch", str, description="prefer what came of publishing it on this branch")],
+        responses=shapes.CommitDetailSerializer,
+    )
     def get(self, request: Request, repo: str, sha: str) -> Response:
         """Describe it with its changes against its first parent, and what came of publishing it."""
         repository = self.find(repo)

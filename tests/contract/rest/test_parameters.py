@@ -1,4 +1,4 @@
-"""Query parameters: an empty or a repeated one is refused by name, and nothing has changed."""
+"""Query parameters: an empty, repeated or unknown one is refused by name, and nothing has changed."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from django.test import Client
 from django.test.client import BOUNDARY, MULTIPART_CONTENT, encode_multipart
 
 from tests.contract.rest.test_exact_bodies import read_heads, read_rows
-from tests.contract.rest.test_matrix import NEEDED_ROLE
-from tests.factories.api_document import read_document
+from tests.contract.rest.test_matrix import BY_PASSWORD_OR_SESSION, NEEDED_ROLE
+from tests.factories.api_document import PREFIX, read_document
 from tests.factories.everything import BODIES, DATASET, REPOSITORY, Upload, World, list_operations, make_world
 from webapp.accounts.rules.scopes import READING_METHODS
 
@@ -106,3 +106,76 @@ def test_documented_parameters_can_be_repeated_or_empty(world: World) -> None:
 
 def test_the_strangers_answer_tells_nothing_of_parameters(world: World) -> None:
     assert Client().get(f"{world.address(REPOSITORY)}?a=").status_code == 401
+
+
+def list_callable_operations() -> list[tuple[str, str]]:
+    """List the operations that a token can call."""
+    return [item for item in list_operations() if " ".join(item) not in BY_PASSWORD_OR_SESSION]
+
+
+def test_every_unknown_parameter_is_refused_by_name(world: World) -> None:
+    operations = list_callable_operations()
+    assert len(operations) > 120
+    documented = read_document().operations
+    rows, heads, wrong = read_rows(), read_heads(world), []
+    for method, path in operations:
+        known = {found["name"] for found in documented[method, path].get("parameters", ()) if found["in"] == "query"}
+        for name in {"xyzzy", "format", "page", "limit"} - known:
+            answer = call(world, method, path, f"{name}=1")
+            problem = answer.json() if answer.status_code >= 400 else {}
+            if (answer.status_code, problem.get("code")) != (400, "unknown_parameter"):
+                wrong.append(f"{method} {path}?{name}=1: {answer.status_code} {problem}")
+            elif list(problem["errors"]) != [name] or repr(name) not in problem["detail"]:
+                wrong.append(f"{method} {path}?{name}=1: {problem}")
+    assert wrong == [], "\n".join(wrong)
+    assert (read_rows(), read_heads(world)) == (rows, heads)
+
+
+def test_every_documented_parameter_is_known(world: World) -> None:
+    wrong = []
+    for method, path, parameter in list_parameters():
+        schema = parameter["schema"]
+        value = next(iter(schema.get("enum", ())), schema.get("default", 1))
+        answer = call(world, method, path, f"{parameter['name'].replace('<column>', 'id')}={value}")
+        if answer.status_code == 400 and answer.json()["code"] == "unknown_parameter":
+            wrong.append(f"{method} {path}?{parameter['name']}: {answer.json()}")
+    assert wrong == [], "\n".join(wrong)
+
+
+def test_the_nearest_known_parameter_is_named(world: World) -> None:
+    rows = read_rows()
+    for query, name, hint in (
+        ("brnch=fix", "brnch", "Did you mean 'branch'?"),
+        ("Branch=fix", "Branch", "Did you mean 'branch'?"),
+        ("branch=fix&tipes=1", "tipes", "Did you mean 'types'?"),
+        ("xyzzy=1", "xyzzy", "Known: branch, delimiter, header, mode, transaction, types."),
+    ):
+        problem = call(world, "POST", f"{DATASET}/upload", query).json()
+        assert (problem["status"], problem["errors"]) == (400, {name: [hint]}), query
+        assert problem["detail"] == f"Unknown parameter {name!r}. {hint}"
+    problem = call(world, "GET", f"{PREFIX}/profile", "page=2").json()
+    assert problem["detail"] == "Unknown parameter 'page'. None is taken here."
+    assert read_rows() == rows
+
+
+def test_unknown_parameters_of_head_or_password_are_refused(world: World) -> None:
+    assert call(world, "HEAD", f"{REPOSITORY}/branches", "brnch=fix").status_code == 400
+    client = Client()
+    client.force_login(world.users["nobody"])
+    for operation in BY_PASSWORD_OR_SESSION:
+        answer = client.post(f"{operation.partition(' ')[2]}?xyzzy=1", {}, "application/json")
+        assert (answer.status_code, answer.json()["code"]) == (400, "unknown_parameter"), operation
+
+
+def test_a_method_that_is_not_there_stays_a_405(world: World) -> None:
+    assert call(world, "PUT", f"{REPOSITORY}/branches", "xyzzy=1").status_code == 405
+
+
+def test_pages_and_the_catalog_ignore_unknown_parameters(world: World) -> None:
+    headers = world.bearer("reader", "")
+    for path in ("/iceberg/v1/config", "/iceberg/v1/namespaces", "/iceberg/v1/namespaces/shop/tables/raw"):
+        assert Client().get(f"{path}?xyzzy=1", headers=headers).status_code == 200, path
+    browser = Client()
+    browser.force_login(world.users["reader"])
+    for path in ("/", "/r/shop", "/d/shop/raw", "/builds"):
+        assert browser.get(f"{path}?utm_source=mail").status_code == 200, path

@@ -156,7 +156,7 @@ class DatasetCompare(CompareEndpoint):
 
     @extend_schema(
         operation_id="compareDatasetAgain",
-        parameters=ENDS,
+        parameters=[*ENDS, *FILTERS],
         request=None,
         responses={202: DatasetComparisonSerializer, **refusals(*REFUSED)},
     )
@@ -227,7 +227,7 @@ class DatasetCompareCancel(CompareEndpoint):
 
     @extend_schema(
         operation_id="cancelDatasetCompare",
-        parameters=ENDS,
+        parameters=[*ENDS, *FILTERS],
         request=None,
         responses={202: described.RowsSerializer, **refusals(*REFUSED)},
     )
