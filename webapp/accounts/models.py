@@ -220,7 +220,7 @@ class AuditEntry(models.Model):
     outcome = models.CharField(max_length=20, default=ALLOWED)
     detail = models.JSONField(default=dict)
     count = models.PositiveIntegerField(default=1)
-    """How often in the minute that begins at `at`, for reads and refusals; they are counted until they are sealed."""
+    """How often in the minute or hour that begins at `at`, for reads and refusals; they are counted until they are sealed."""
     batch = models.CharField(max_length=64, null=True)  # noqa: DJ001 - NULL: an act of its own, of which there may be many
     """Names what is counted together."""
     position = models.PositiveBigIntegerField(null=True, unique=True)

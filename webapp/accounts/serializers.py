@@ -153,7 +153,7 @@ class GroupSerializer(serializers.ModelSerializer[Group]):
 
 
 class AuditEntrySerializer(serializers.ModelSerializer[AuditEntry]):
-    """One entry of the audit log; reads and refusals are counted by the minute."""
+    """One entry of the audit log; reads of rows and refusals are counted by the minute, those of code and logs by the hour."""
 
     job = serializers.CharField(source="job_id", read_only=True)
     detail = serializers.DictField(read_only=True)

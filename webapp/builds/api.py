@@ -10,6 +10,7 @@ from rest_framework.parsers import MultiPartParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from webapp.accounts.services import note_reading
 from webapp.builds import queries, serializers, services
 from webapp.builds.forms import read_file_form
 from webapp.builds.rules.files import DELIMITERS, TYPES
@@ -142,6 +143,7 @@ class JobLog(ApiView):
             message = f"after is the number of a line, not {after!r}."
             raise BadRequest(message, errors={"after": ["A number from 0."]})
         limit = read_limit(request._request, default=LOG_LINES, most=MAX_LOG_LINES)
+        note_reading(by=self.principal, verb="read_log", object=queries.find_log_owner(job))
         return Response(serializers.LogSerializer(queries.read_log(job, after=line, limit=limit)).data)
 
 

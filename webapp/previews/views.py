@@ -20,7 +20,7 @@ from webapp.repositories.forms import EditForm
 from webapp.repositories.pages.editor import edit_page, find_editor_url
 from webapp.repositories.pages.frame import split_ref
 from webapp.repositories.services import is_changed
-from webapp.repositories.views.common import read_drafts, read_open
+from webapp.repositories.views.common import read_drafts, read_open, shows_code
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,6 +37,7 @@ COMMIT_FIELDS = ("message", "details", "target", "branch")
 
 
 @require_POST
+@shows_code
 def start_preview(request: HttpRequest, repo: str, rest: str) -> HttpResponse:
     """Run what is typed in the editor, without committing it."""
     principal = signed_in(request)
@@ -68,6 +69,7 @@ def start_preview(request: HttpRequest, repo: str, rest: str) -> HttpResponse:
 
 
 @require_GET
+@shows_code
 def show_preview(request: HttpRequest, repo: str, preview_id: int) -> HttpResponse:
     """Show the editor as it was when the preview was asked for, with what came of it; that follows by itself."""
     principal = signed_in(request)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from drf_spectacular.utils import OpenApiParameter, PolymorphicProxySerializer, extend_schema
 from rest_framework.response import Response
 
+from webapp.accounts.services import note_reading
 from webapp.core.api import ApiView
 from webapp.core.errors import BadRequest, InvalidInput, PreconditionFailed
 from webapp.core.inputs import read_input
@@ -43,6 +44,10 @@ class RepositoryEndpoint(ApiView):
     def find(self, name: str) -> Repository:
         """Return the repository of the address."""
         return queries.get_repository(self.principal, name)
+
+    def note_code(self, repository: Repository) -> None:
+        """Count a read of the repository's code."""
+        note_reading(by=self.principal, verb="read_code", object=repository.name)
 
 
 def _quoted(tag: str) -> str:
@@ -282,6 +287,7 @@ class CommitView(RepositoryEndpoint):
         branch = request.query_params.get("branch", "")
         published = queries.publications_of_commits(repository, [commit.sha], branch=branch)
         files = queries.diff_commit(repository, commit.sha)
+        self.note_code(repository)
         return Response(
             {
                 **shapes.ListedCommitSerializer(commit, context={"publications": published}).data,
@@ -327,8 +333,10 @@ class ContentsView(RepositoryEndpoint):
         path = path.strip("/")
         if queries.find_kind(repository, commit.sha, path) == "folder":
             entries = queries.list_entries(repository, commit.sha, path)
+            self.note_code(repository)
             return _tagged(request, f"{commit.sha}:{path}", shapes.EntrySerializer(entries, many=True).data)
         blob = queries.read_blob(repository, commit.sha, path)
+        self.note_code(repository)
         data = {
             "type": blob.kind,
             "path": path,
@@ -372,6 +380,7 @@ class CompareView(RepositoryEndpoint):
             raise BadRequest(message, code="missing_head")
         overview = queries.compare_overview(repository, base, head)
         files = queries.compare(repository, overview.base_sha, overview.head_sha)
+        self.note_code(repository)
         return Response(
             {
                 "base": base,

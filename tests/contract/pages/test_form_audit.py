@@ -13,7 +13,7 @@ from django.contrib.messages import get_messages
 from tests.factories.everything import World, make_world
 from tests.factories.forms import list_form_names, list_forms, name_of, send
 from webapp.accounts.models import AuditEntry
-from webapp.accounts.rules.audit import READS, SYSTEM
+from webapp.accounts.rules.audit import HOURLY, READS, SYSTEM
 
 pytestmark = [pytest.mark.contract, pytest.mark.django_db(transaction=True)]
 
@@ -25,7 +25,9 @@ def world(readers: Path) -> World:
 
 def list_acts(*, behind: int) -> list[tuple[str, str, str]]:
     """Actor, verb and object of what people did; what is counted by the minute and what follows of itself is neither."""
-    entries = AuditEntry.objects.filter(pk__gt=behind, job_id="").exclude(verb__in=READS).exclude(actor=SYSTEM)
+    entries = (
+        AuditEntry.objects.filter(pk__gt=behind, job_id="").exclude(verb__in=(*READS, *HOURLY)).exclude(actor=SYSTEM)
+    )
     return list(entries.order_by("pk").values_list("actor", "verb", "object"))
 
 

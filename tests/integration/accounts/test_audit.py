@@ -21,6 +21,7 @@ from tests.factories.loops import run_loop
 from webapp.accounts.models import AuditEntry, AuditGap, AuditHead
 from webapp.accounts.queries import principal_for_user
 from webapp.accounts.queries.audit import head_path
+from webapp.accounts.rules.audit import HOURLY
 from webapp.accounts.services import create_token, note_reading, readings, record_audit
 from webapp.accounts.services.audit import seal_audit
 from webapp.accounts.services.checking import check_audit_chain
@@ -156,6 +157,27 @@ def test_reads_are_one_entry_per_person_object_and_minute() -> None:
         ("mira", "", "read_preview", "/shop/orders", "b", 3),
         ("mira", "j1", "read_preview", "/shop/orders", "b", 1),
     ]
+
+
+def test_reads_of_code_are_one_entry_per_person_repository_and_hour(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = clock.now().replace(minute=1, second=0)
+    for minutes in (0, 30, 57):
+        monkeypatch.setattr(clock, "now", lambda minutes=minutes: now + timedelta(minutes=minutes))
+        for verb in HOURLY:
+            note_reading(by=MIRA, verb=verb, object="nyc")
+        readings.flush_readings()
+        seal_audit()
+        assert find_codes() == set()
+    rows = AuditEntry.objects.order_by("verb").values_list("actor", "verb", "object", "count", "position")
+    assert list(rows) == [("mira", verb, "nyc", 3, None) for verb in sorted(HOURLY)]
+    monkeypatch.setattr(clock, "now", lambda: now + timedelta(minutes=62))
+    note_reading(by=MIRA, verb="clone", object="nyc")
+    readings.flush_readings()
+    seal_audit()
+    assert AuditEntry.objects.exclude(position=None).count() == 3
+    assert list(AuditEntry.objects.filter(verb="clone").order_by("at").values_list("count", flat=True)) == [3, 1]
+    monkeypatch.setattr(clock, "now", lambda: now + timedelta(hours=3))
+    assert find_codes() == {"audit_unsealed"}
 
 
 @pytest.mark.usefixtures("_one_minute")

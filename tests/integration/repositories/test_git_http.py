@@ -38,6 +38,11 @@ result = {
     "published": sorted([row.branch, row.sha] for row in Publication.objects.all()),
 }
 """
+CLONES = """
+from webapp.accounts.models import AuditEntry
+rows = AuditEntry.objects.filter(verb="clone", outcome="allowed")
+result = sorted(map(list, rows.values_list("actor", "object").distinct()))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +66,14 @@ def _clone(server: LiveServer, tokens: dict[str, str], user: str, folder: Path) 
 
 def _state(server: LiveServer) -> dict[str, Any]:
     return dict(server.run(STATE))
+
+
+def test_clone_is_audited(server: LiveServer, tokens: dict[str, str], tmp_path: Path) -> None:
+    _clone(server, tokens, "rita", tmp_path / "rita")
+    with pytest.raises(AssertionError, match="zoe|not"):
+        _clone(server, tokens, "zoe", tmp_path / "zoe")
+    wait_until(lambda: ["rita", "nyc"] in server.run(CLONES), seconds=20)
+    assert not any(actor == "zoe" for actor, _ in server.run(CLONES))
 
 
 def test_push_of_a_branch_is_announced(server: LiveServer, clone: Clone) -> None:

@@ -24,6 +24,8 @@ READS = (
     "plan_scan",
 )
 """Reads of rows, or of what opens them; counted per person, object and minute."""
+HOURLY = ("clone", "read_code", "read_log")
+"""Reads of code, through Git or otherwise, and of job logs; counted per person, repository and hour."""
 FIELDS = (
     "id",
     "at",

@@ -7,7 +7,7 @@ import logging
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from django.db.models import Q, QuerySet
 
 from webapp.accounts.models import AuditEntry, AuditHead
 from webapp.accounts.queries import audit as queries
-from webapp.accounts.rules.audit import ALLOWED, SYSTEM, ChainHead, link, neutralize, neutralize_detail
+from webapp.accounts.rules.audit import ALLOWED, HOURLY, SYSTEM, ChainHead, link, neutralize, neutralize_detail
 from webapp.core import clock
 from webapp.core.databases import AUDIT_LOCK, take_lock
 from webapp.core.idempotency import note_effect
@@ -26,8 +26,9 @@ from webapp.core.principals import Principal
 logger = logging.getLogger(__name__)
 SEALED_AT_ONCE = 1000
 BATCH_WINDOW = timedelta(minutes=1)
+HOURLY_WINDOW = timedelta(hours=1)
 BATCH_GRACE = timedelta(seconds=30)
-"""After its minute a count can still grow by what other processes have not written yet."""
+"""After its minute or hour a count can still grow by what other processes have not written yet."""
 
 
 def record_audit(
@@ -102,8 +103,14 @@ def _write_places(entries: Sequence[AuditEntry]) -> None:
 
 
 def _list_unsealed() -> QuerySet[AuditEntry]:
-    over = clock.now() - BATCH_WINDOW - BATCH_GRACE
-    return AuditEntry.objects.filter(Q(batch=None) | Q(at__lt=over), position=None).order_by("id")
+    is_complete = Q(batch=None) | is_counted_before(clock.now() - BATCH_GRACE)
+    return AuditEntry.objects.filter(is_complete, position=None).order_by("id")
+
+
+def is_counted_before(moment: datetime) -> Q:
+    """Select counts whose minute, or hour, was over at a moment."""
+    is_over = Q(at__lt=moment - BATCH_WINDOW) & ~Q(verb__in=HOURLY)
+    return Q(batch__isnull=False) & (is_over | Q(at__lt=moment - HOURLY_WINDOW))
 
 
 def _keep_head(head: ChainHead) -> None:

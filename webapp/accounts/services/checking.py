@@ -6,10 +6,12 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from django.conf import settings
+from django.db.models import Q
 
 from webapp.accounts.models import AuditEntry, AuditGap, AuditHead
 from webapp.accounts.queries import audit as queries
 from webapp.accounts.rules.audit import ChainHead, link
+from webapp.accounts.services.audit import is_counted_before
 from webapp.core import clock
 from webapp.core.fsck import Finding, Note
 
@@ -39,7 +41,9 @@ def check_audit_chain() -> Iterator[Finding | Note]:
             yield _finding("audit_changed", f"audit entry {entry.pk}", "It was changed after it was sealed.")
         chain = entry.chain
     yield from _check_heads(ChainHead(position, chain))
-    late = AuditEntry.objects.filter(position=None, at__lt=clock.now() - LATE).count()
+    before = clock.now() - LATE
+    is_late = Q(batch=None, at__lt=before) | is_counted_before(before)
+    late = AuditEntry.objects.filter(is_late, position=None).count()
     if late:
         problem = f"{late} entries are older than {LATE} and not sealed."
         yield _finding("audit_unsealed", "audit log", problem, "See to it that `manage.py sweep` runs.")

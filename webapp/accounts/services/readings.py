@@ -1,4 +1,4 @@
-"""What is counted and not written one by one: reads of rows, and refusals.
+"""What is counted and not written one by one: reads of rows, code and logs, and refusals.
 
 A read must cost nothing: it adds to a count in memory, and a thread writes the counts every few seconds. What a process
 that is killed had counted since then is lost. Several web processes add to the same rows.
@@ -12,15 +12,15 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from django.db import DatabaseError, IntegrityError, close_old_connections, transaction
 from django.db.models import F
 
 from webapp.accounts.models import AuditEntry
-from webapp.accounts.rules.audit import ALLOWED, ANONYMOUS, REFUSED, neutralize, neutralize_detail
-from webapp.accounts.services.audit import BATCH_WINDOW
+from webapp.accounts.rules.audit import ALLOWED, ANONYMOUS, HOURLY, REFUSED, neutralize, neutralize_detail
+from webapp.accounts.services.audit import BATCH_WINDOW, HOURLY_WINDOW
 from webapp.core import clock
 from webapp.core.errors import AppError, Unavailable
 from webapp.core.principals import Principal
@@ -34,12 +34,13 @@ MOST_REFUSED = 100
 MANY = "(many)"
 _pending: Counter[_Reading] = Counter()
 _refused: dict[_Reading, int] = {}
-"""Refusals of the present minute, which is the value."""
+"""Refusals of the present minute, with its beginning."""
 _lock = threading.Lock()
 
 
 class _Reading(NamedTuple):
-    minute: int
+    since: int
+    """When its minute or hour began, in seconds of Unix time."""
     actor: str
     job_id: str
     verb: str
@@ -54,7 +55,7 @@ class _Reading(NamedTuple):
 
 
 def note_reading(*, by: Principal, verb: str, object: str, branch: str = "") -> None:
-    """Count a read of rows, or of what opens them."""
+    """Count a read of rows or of what opens them, of code, or of a job's log."""
     _note(by=by, verb=verb, object=object, branch=branch, outcome=ALLOWED, detail={})
 
 
@@ -67,7 +68,7 @@ def _note(
     *, by: Principal | None, verb: str, object: str, branch: str, outcome: str, detail: Mapping[str, Any]
 ) -> None:
     reading = _Reading(
-        minute=int(clock.now().timestamp() // BATCH_WINDOW.total_seconds()),
+        since=_find_start(HOURLY_WINDOW if verb in HOURLY else BATCH_WINDOW),
         actor=by.username if by else ANONYMOUS,
         job_id=by.job.job_id if by and by.job else "",
         verb=verb,
@@ -84,13 +85,18 @@ def _note(
         _pending[reading] += 1
 
 
+def _find_start(window: timedelta) -> int:
+    seconds = int(window.total_seconds())
+    return int(clock.now().timestamp()) // seconds * seconds
+
+
 def _bound(refusal: _Reading) -> _Reading:
     """Return the refusal, or what it is counted with where its minute has too many different ones."""
-    if refusal.minute not in _refused.values():
+    if refusal.since not in _refused.values():
         _refused.clear()
     if refusal not in _refused and len(_refused) >= MOST_REFUSED:
         return refusal._replace(verb="request", object=MANY, branch="", detail=())
-    _refused[refusal] = refusal.minute
+    _refused[refusal] = refusal.since
     return refusal
 
 
@@ -130,7 +136,7 @@ def _add(reading: _Reading, count: int) -> None:
     try:
         with transaction.atomic():
             AuditEntry.objects.create(
-                at=datetime.fromtimestamp(reading.minute * BATCH_WINDOW.total_seconds(), UTC),
+                at=datetime.fromtimestamp(reading.since, UTC),
                 actor=neutralize(reading.actor)[:150],
                 job_id=reading.job_id,
                 verb=neutralize(reading.verb)[:60],

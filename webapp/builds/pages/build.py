@@ -98,6 +98,8 @@ class LogPanel:
     """The log of one job, its first lines drawn by the server."""
 
     job: JobRow
+    owner: str
+    """What the audit log names when it is read."""
     lines: tuple[LogLine, ...]
     src: str
     after: int
@@ -414,6 +416,7 @@ def _open_log(build: Build, jobs: Sequence[Job], rows: Sequence[JobRow], *, numb
     is_whole = log.is_done or (job.is_over and not log.lines)
     return LogPanel(
         job=row,
+        owner=queries.find_log_owner(job),
         lines=log.lines,
         src="" if is_whole else f"/events/jobs/{job.pk}/log",
         after=log.next,

@@ -128,6 +128,11 @@ def log_file(job: Job) -> Path:
     return paths.log_path(job.pk)
 
 
+def find_log_owner(job: Job) -> str:
+    """Return what the audit log names when a job's log is read: its repository, or of an upload the dataset."""
+    return job.repository or next(iter(job.build.targets), "")
+
+
 def is_job_over(job_id: str) -> bool:
     """Return whether a job reached its end, or is gone."""
     job = Job.objects.filter(pk=job_id).first()

@@ -13,6 +13,7 @@ from django.db import close_old_connections
 from django.http import HttpRequest, HttpResponseBase, StreamingHttpResponse
 
 from webapp.accounts.queries import authenticate_again
+from webapp.accounts.services import note_reading
 from webapp.builds import queries
 from webapp.builds.serializers import LogEndSerializer, StreamedLineSerializer
 from webapp.core.errors import AppError, NotFound, PermissionDenied, Unauthenticated
@@ -45,6 +46,7 @@ async def job_log(request: HttpRequest, job_id: str) -> HttpResponseBase:
     offset = _read_number(request.headers.get("Last-Event-ID", ""))
     after = 0 if offset else _read_number(request.GET.get("after", ""))
     rights = _Rights(request, lambda principal: queries.get_job(principal, job_id))
+    note_reading(by=request.principal, verb="read_log", object=queries.find_log_owner(job))  # type: ignore[attr-defined]
     return _stream(_follow_log(job, offset=offset, after=after, rights=rights))
 
 

@@ -11,6 +11,7 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from webapp.accounts.permissions import signed_in
+from webapp.accounts.services import note_reading
 from webapp.builds import queries, services
 from webapp.builds.pages import new
 from webapp.builds.pages.build import read_build_page
@@ -58,6 +59,8 @@ def show_build(request: HttpRequest, build_id: int) -> HttpResponse:
     """Show one build: state, plan, jobs, time line, log."""
     number = _read_page(request) if "page" in request.GET else None
     page = read_build_page(signed_in(request), build_id, job=request.GET.get("job", ""), page=number)
+    if page.log is not None:
+        note_reading(by=signed_in(request), verb="read_log", object=page.log.owner)
     fragment = request.GET.get("fragment", "")
     return pages.render(request, "builds/build.html", page, fragment=fragment if fragment in FRAGMENTS else None)
 
@@ -144,6 +147,7 @@ def download_log(request: HttpRequest, job_id: str) -> FileResponse:
     if not path.exists():
         message = f"Job {job_id} has written no log yet."
         raise NotFound(message)
+    note_reading(by=signed_in(request), verb="read_log", object=queries.find_log_owner(job))
     name = f"build-{job.build_id}-job-{job.number}.log"
     return FileResponse(path.open("rb"), as_attachment=True, filename=name, content_type="text/plain; charset=utf-8")
 

@@ -77,6 +77,10 @@ class PullEndpoint(ApiView):
         """Find the pull request that the reader may see."""
         return queries.get_pull(self.principal, repo, number)
 
+    def note_code(self, pull: Any) -> None:
+        """Count a read of the code of the pull request's repository."""
+        note_reading(by=self.principal, verb="read_code", object=pull.repository.name)
+
     def find_visible(self, pull: Any) -> dict[str, Any]:
         """Find the datasets whose rows the reader may see: comments quote them."""
         rows = queries.list_dataset_rows(self.principal, pull)
@@ -159,7 +163,10 @@ class PullFiles(PullEndpoint):
     @extend_schema(operation_id="listPullFiles", responses=FileDiffSerializer(many=True))
     def get(self, request: Request, repo: str, number: int) -> Response:
         """List the changed files with their hunks."""
-        return Response(paginate(request._request, FileList(self.find(repo, number)), FileDiffSerializer))
+        pull = self.find(repo, number)
+        shaped = paginate(request._request, FileList(pull), FileDiffSerializer)
+        self.note_code(pull)
+        return Response(shaped)
 
 
 class PullDatasets(PullEndpoint):
@@ -700,7 +707,10 @@ class PullConflicts(PullEndpoint):
     )
     def get(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002 - DRF's signature
         """Return the files that conflict when the target is merged into the source, as `…/update` settles them."""
-        return Response(serializers.ConflictsSerializer(read_conflicts(self.find(repo, number))).data)
+        pull = self.find(repo, number)
+        shaped = serializers.ConflictsSerializer(read_conflicts(pull)).data
+        self.note_code(pull)
+        return Response(shaped)
 
 
 class PullRevert(PullEndpoint):

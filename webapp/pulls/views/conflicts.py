@@ -16,6 +16,7 @@ from webapp.pulls import services
 from webapp.pulls.forms import SettleForm
 from webapp.pulls.pages.conflicts import read_page
 from webapp.pulls.queries import pulls as queries
+from webapp.repositories.views.common import shows_code
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,6 +31,7 @@ SHOWN_HERE = {"head_moved", "target_moved", "merge_conflict"}
 """Conflicts after which somebody looks at the files again."""
 
 
+@shows_code
 def settle(request: HttpRequest, repo: str, number: int) -> HttpResponse:
     """Show the files that conflict, or merge the target into the source with what was chosen for each."""
     principal = signed_in(request)

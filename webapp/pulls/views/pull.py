@@ -15,6 +15,7 @@ from django.views.decorators.http import require_POST, require_safe
 from django_htmx.http import trigger_client_event
 
 from webapp.accounts.permissions import signed_in
+from webapp.accounts.services import note_reading
 from webapp.comparisons.services import rerun_comparison
 from webapp.core import pages
 from webapp.core.errors import AppError, TooLarge
@@ -43,15 +44,17 @@ from webapp.pulls.queries.places import is_of_column
 from webapp.pulls.queries.remarks import RemarkReader
 from webapp.pulls.queries.reviewers import is_group
 from webapp.pulls.rules import states
+from webapp.repositories.views.common import shows_code
 from webapp.sql.services import note_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from django.http import HttpRequest
 
     from webapp.core.principals import Principal
     from webapp.pulls.models import Comment, PendingComment, PullRequest
+    from webapp.pulls.pages.timeline import ConversationEntry
 
     Action = Callable[[HttpRequest, PullRequest, Principal], str]
     Form = Callable[[HttpRequest, str, int], HttpResponse]
@@ -70,6 +73,7 @@ def list_pulls(request: HttpRequest, repo: str = "") -> HttpResponse:
     return pages.render(request, template, page)
 
 
+@shows_code
 def new_pull(request: HttpRequest, repo: str) -> HttpResponse:
     """Compare two branches and open a pull request."""
     principal = signed_in(request)
@@ -98,6 +102,7 @@ def show_conversation(request: HttpRequest, repo: str, number: int) -> HttpRespo
     page = conversation.read_conversation(
         signed_in(request), repo, number, before=before, shows_all_pending=request.GET.get("pending") == "all"
     )
+    _note_quotes(request, repo, page.entries)
     return pages.render(request, "pulls/pull.html", page)
 
 
@@ -117,8 +122,15 @@ def show_news(request: HttpRequest, repo: str, number: int) -> HttpResponse:
     news = conversation.read_news(signed_in(request), repo, number, after=after, seen=seen)
     if news is None:
         return HttpResponse(status=HTTPStatus.NO_CONTENT)
+    _note_quotes(request, repo, news.entries)
     # verdict, counts, reviewers and the merge box say something else now, too
     return trigger_client_event(pages.render(request, "pulls/_news.html", news), "settled", after="settle")
+
+
+def _note_quotes(request: HttpRequest, repo: str, entries: Iterable[ConversationEntry]) -> None:
+    """Count a read of code if comments quote lines of it."""
+    if any(entry.quote is not None and entry.quote.lines for entry in entries):
+        note_reading(by=signed_in(request), verb="read_code", object=repo)
 
 
 @require_safe
@@ -129,6 +141,7 @@ def show_commits(request: HttpRequest, repo: str, number: int) -> HttpResponse:
 
 
 @require_safe
+@shows_code
 def show_code(request: HttpRequest, repo: str, number: int) -> HttpResponse:
     """Show the difference in code, or that it is more than is compared and how it can be seen."""
     principal = signed_in(request)

@@ -3,17 +3,35 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import TYPE_CHECKING, Any
 
+from webapp.accounts.permissions import signed_in
+from webapp.accounts.services import note_reading
 from webapp.core import pages
 from webapp.repositories.services import FileDraft
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from django.forms import Form
     from django.http import HttpRequest, HttpResponse
 
     from webapp.core.errors import AppError
     from webapp.repositories.forms import EditForm
+
+
+def shows_code(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """Count each page of a view as a read of the code of its repository; a redirect shows none."""
+
+    @functools.wraps(view)
+    def counting(request: HttpRequest, repo: str, *args: Any, **kwargs: Any) -> HttpResponse:
+        response = view(request, repo, *args, **kwargs)
+        if not 300 <= response.status_code < 400:
+            note_reading(by=signed_in(request), verb="read_code", object=repo)
+        return response
+
+    return counting
 
 
 def show(

@@ -20,7 +20,7 @@ from webapp.repositories.forms import EditForm
 from webapp.repositories.pages.editor import diff_drafts, edit_page, find_editor_url, suggest_message
 from webapp.repositories.pages.files import blob_page, find_page, tree_page
 from webapp.repositories.pages.frame import ref_url, split_ref
-from webapp.repositories.views.common import add_refusal, read_drafts, read_open, show
+from webapp.repositories.views.common import add_refusal, read_drafts, read_open, show, shows_code
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 
 @require_safe
+@shows_code
 def repository(request: HttpRequest, repo: str) -> HttpResponse:
     """Show the files of the default branch, the README and what goes on beside them."""
     principal = signed_in(request)
@@ -42,6 +43,7 @@ def repository(request: HttpRequest, repo: str) -> HttpResponse:
 
 
 @require_safe
+@shows_code
 def tree(request: HttpRequest, repo: str, rest: str) -> HttpResponse:
     """Show a folder at a ref."""
     principal = signed_in(request)
@@ -53,6 +55,7 @@ def tree(request: HttpRequest, repo: str, rest: str) -> HttpResponse:
 
 
 @require_safe
+@shows_code
 def blob(request: HttpRequest, repo: str, rest: str) -> HttpResponse:
     """Show a file at a ref."""
     principal = signed_in(request)
@@ -66,6 +69,7 @@ def blob(request: HttpRequest, repo: str, rest: str) -> HttpResponse:
 
 
 @require_safe
+@shows_code
 def raw(request: HttpRequest, repo: str, rest: str) -> HttpResponse:
     """Hand a file out as it is, never to be run or shown as a page of ours."""
     repository = queries.get_repository(signed_in(request), repo)
@@ -80,6 +84,7 @@ def raw(request: HttpRequest, repo: str, rest: str) -> HttpResponse:
 
 
 @require_safe
+@shows_code
 def find(request: HttpRequest, repo: str, rest: str) -> HttpResponse:
     """List files of a ref to jump to one."""
     principal = signed_in(request)
@@ -90,16 +95,19 @@ def find(request: HttpRequest, repo: str, rest: str) -> HttpResponse:
     return show(request, "repositories/find.html", page)
 
 
+@shows_code
 def edit(request: HttpRequest, repo: str, rest: str) -> HttpResponse:
     """Edit a file and commit it."""
     return _editor(request, repo, rest, mode="edit")
 
 
+@shows_code
 def new(request: HttpRequest, repo: str, rest: str) -> HttpResponse:
     """Write a new file and commit it."""
     return _editor(request, repo, rest, mode="new")
 
 
+@shows_code
 def delete(request: HttpRequest, repo: str, rest: str) -> HttpResponse:
     """Delete a file with a commit."""
     return _editor(request, repo, rest, mode="delete")

@@ -7,6 +7,7 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, quote
 
@@ -14,7 +15,7 @@ from django.db import DatabaseError, close_old_connections
 
 from webapp.accounts.permissions import check_scope
 from webapp.accounts.queries import authenticate_person
-from webapp.accounts.services import note_refusal, note_turned_away, refuse_token
+from webapp.accounts.services import note_reading, note_refusal, note_turned_away, refuse_token
 from webapp.core.basic_auth import is_basic, read_basic
 from webapp.core.errors import AppError, NotFound, PermissionDenied, Unauthenticated, Unavailable
 from webapp.core.failures import explain_failure
@@ -99,6 +100,8 @@ async def _serve(call: _Call, incoming: Incoming, receive: Receive, send: Send) 
                 read_body=_reading(incoming) if call.pushes else incoming.read,
                 hooks=_hooks(call, repository, principal) if call.pushes else None,
             )
+            if call.route == "git-upload-pack" and answer.status == HTTPStatus.OK:
+                note_reading(by=principal, verb="clone", object=repository.name)
             await _send(answer, receive, send)
         finally:
             _running.discard(call)

@@ -19,7 +19,7 @@ from webapp.repositories.forms import BranchForm, DeleteBranchForm
 from webapp.repositories.pages.branches import branches_page
 from webapp.repositories.pages.frame import options_part, ref_url, split_ref
 from webapp.repositories.pages.history import DiffChoice, commit_page, commits_page, compare_page
-from webapp.repositories.views.common import add_refusal, show
+from webapp.repositories.views.common import add_refusal, show, shows_code
 
 if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse
@@ -65,6 +65,7 @@ def _page_number(request: HttpRequest) -> int:
 
 
 @require_GET
+@shows_code
 def commit(request: HttpRequest, repo: str, sha: str) -> HttpResponse:
     """Show a commit: what it changed and what came of publishing it."""
     if request.GET.get("fragment") in PUBLISHING:
@@ -90,6 +91,7 @@ def _publishing(request: HttpRequest, repo: str, sha: str, *, template: str) -> 
 
 
 @require_GET
+@shows_code
 def compare(request: HttpRequest, repo: str) -> HttpResponse:
     """Show what one ref has that another has not."""
     principal = signed_in(request)
