@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import pytest
+from django.core.management import CommandError, call_command
 from django.db import OperationalError, connection
 from django.test import Client
 
@@ -93,6 +94,17 @@ def test_an_entry_that_was_taken_out_is_seen() -> None:
     assert "audit_gap" in find_codes()
 
 
+def cut_tail() -> str:
+    """Restore an older state of the log, as from a backup of the database; return what the home has seen."""
+    write_entries(2)
+    older = AuditHead.objects.values("position", "chain", "mac").get()
+    write_entries(2)
+    kept = head_path().read_text()
+    AuditEntry.objects.filter(position__gt=2).delete()
+    AuditHead.objects.update(**older)
+    return kept
+
+
 @pytest.mark.damage("audit_cut")
 def test_a_cut_tail_is_seen() -> None:
     write_entries(3)
@@ -102,15 +114,53 @@ def test_a_cut_tail_is_seen() -> None:
 
 def test_a_cut_tail_with_an_older_end_beside_it_is_seen_by_the_file() -> None:
     """Who may write the database puts back the end of before, which is genuine: the home knows better, and keeps it."""
-    write_entries(2)
-    older = AuditHead.objects.values("position", "chain", "mac").get()
-    write_entries(2)
-    kept = head_path().read_text()
-    AuditEntry.objects.filter(position__gt=2).delete()
-    AuditHead.objects.update(**older)
+    kept = cut_tail()
     assert find_codes() == {"audit_cut"}
     write_entries(1)
     assert head_path().read_text() == kept
+    assert find_codes() == {"audit_cut"}
+
+
+def test_a_cut_after_a_restore_is_accepted_once_by_an_admin(admin: User, make_user: Callable[..., User]) -> None:
+    kept = json.loads(cut_tail())
+    assert find_codes() == {"audit_cut"}
+    for name in (make_user("writer").username, "no-such-user"):
+        with pytest.raises(CommandError):
+            call_command("accept_audit_cut", name, reason="because")
+    assert find_codes() == {"audit_cut"}
+    call_command("accept_audit_cut", admin.username, reason="restored the backup of Friday", stdout=io.StringIO())
+    assert find_codes() == set()
+    entry = AuditEntry.objects.get(verb="accept_audit_cut")
+    assert (entry.actor, entry.position, entry.detail["position"]) == ("admin", 3, kept["position"])
+    assert entry.detail["reason"] == "restored the backup of Friday"
+    assert json.loads(head_path().read_text())["position"] == 3
+    with pytest.raises(CommandError, match="has all entries"):
+        call_command("accept_audit_cut", admin.username, reason="again")
+    write_entries(2)
+    head_path().write_text(json.dumps(kept))  # an old copy of the file, kept elsewhere
+    assert find_codes() == set()
+    AuditEntry.objects.filter(verb="accept_audit_cut").delete()
+    assert find_codes() >= {"audit_gap", "audit_cut"}
+
+
+def test_an_acceptance_takes_the_secret_key(admin: User, settings: Any) -> None:
+    kept = json.loads(cut_tail())
+    cut = {"position": kept["position"], "chain": kept["chain"], "mac": kept["mac"]}
+    record_audit(by=principal_for_user(admin), verb="accept_audit_cut", object="audit", detail=cut)
+    seal_audit()
+    assert find_codes() == {"audit_cut"}
+    settings.SECRET_KEY = "another-key-of-these-tests"
+    with pytest.raises(CommandError, match="another TRIBUTARY_SECRET_KEY"):
+        call_command("accept_audit_cut", admin.username, reason="because")
+
+
+def test_another_cut_is_found_after_one_was_accepted(admin: User) -> None:
+    cut_tail()
+    call_command("accept_audit_cut", admin.username, reason="restored", stdout=io.StringIO())
+    older = AuditHead.objects.values("position", "chain", "mac").get()
+    write_entries(2)
+    AuditEntry.objects.filter(position__gt=3).delete()
+    AuditHead.objects.update(**older)
     assert find_codes() == {"audit_cut"}
 
 

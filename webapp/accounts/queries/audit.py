@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hmac
 import io
 import json
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from django.conf import settings
 
 from jobs.formulas import escape_formula
 from webapp.accounts.models import AuditEntry, AuditGap
-from webapp.accounts.rules.audit import FIELDS, OUTCOMES, ChainHead
+from webapp.accounts.rules.audit import ACCEPT_CUT, FIELDS, OUTCOMES, ChainHead, mac_of_cut
 from webapp.core.filters import ListFilter, offer
 
 if TYPE_CHECKING:
@@ -117,11 +118,21 @@ def read_kept_head() -> ChainHead | None:
 
 
 def continues(head: ChainHead) -> bool:
-    """Return whether the entry at which the chain once ended is there, as it was, or was removed for its age."""
+    """Return whether the entry at which the chain once ended is there as it was, or is known to be gone.
+
+    It was removed for its age, or an administrator has accepted that it is missing.
+    """
     if AuditEntry.objects.filter(position=head.position, chain=head.chain).exists():
         return True
     gap = AuditGap.objects.filter(first__lte=head.position, last__gte=head.position).first()
-    return gap is not None and gap.is_genuine(key=settings.SECRET_KEY)
+    return (gap is not None and gap.is_genuine(key=settings.SECRET_KEY)) or _is_cut_accepted(head)
+
+
+def _is_cut_accepted(head: ChainHead) -> bool:
+    """Return whether an administrator has accepted that the log lacks the entry at which the chain once ended."""
+    mac = mac_of_cut(head, key=settings.SECRET_KEY)
+    macs = (str(entry.detail.get("mac", "")) for entry in AuditEntry.objects.filter(verb=ACCEPT_CUT))
+    return any(hmac.compare_digest(mac.encode(), recorded_mac.encode()) for recorded_mac in macs)
 
 
 @dataclass(frozen=True, slots=True)

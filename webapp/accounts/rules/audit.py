@@ -26,6 +26,8 @@ READS = (
 """Reads of rows, or of what opens them; counted per person, object and minute."""
 HOURLY = ("clone", "read_code", "read_log")
 """Reads of code, through Git or otherwise, and of job logs; counted per person, repository and hour."""
+ACCEPT_CUT = "accept_audit_cut"
+"""An administrator accepts that the log lacks entries, as after a restore."""
 FIELDS = (
     "id",
     "at",
@@ -68,6 +70,11 @@ def _mac(position: int, chain: str, *, key: str) -> str:
 def mac_of_gap(first: int, last: int, chain: str, *, key: str) -> str:
     """Return the keyed digest that tells entries removed for their age from those that somebody took out."""
     return hmac.new(f"audit gap\0{key}".encode(), f"{first}:{last}:{chain}".encode(), hashlib.sha256).hexdigest()
+
+
+def mac_of_cut(head: ChainHead, *, key: str) -> str:
+    """Return the keyed digest by which an entry accepts that the log lacks all up to an earlier end of its chain."""
+    return hmac.new(f"audit cut\0{key}".encode(), f"{head.position}:{head.chain}".encode(), hashlib.sha256).hexdigest()
 
 
 def link(before: str, content: Mapping[str, Any]) -> str:

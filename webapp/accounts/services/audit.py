@@ -16,10 +16,22 @@ from django.db import connection, transaction
 from django.db.models import Q, QuerySet
 
 from webapp.accounts.models import AuditEntry, AuditHead
+from webapp.accounts.permissions import check_admin
 from webapp.accounts.queries import audit as queries
-from webapp.accounts.rules.audit import ALLOWED, HOURLY, SYSTEM, ChainHead, link, neutralize, neutralize_detail
+from webapp.accounts.rules.audit import (
+    ACCEPT_CUT,
+    ALLOWED,
+    HOURLY,
+    SYSTEM,
+    ChainHead,
+    link,
+    mac_of_cut,
+    neutralize,
+    neutralize_detail,
+)
 from webapp.core import clock
 from webapp.core.databases import AUDIT_LOCK, take_lock
+from webapp.core.errors import Conflict
 from webapp.core.idempotency import note_effect
 from webapp.core.principals import Principal
 
@@ -111,6 +123,31 @@ def is_counted_before(moment: datetime) -> Q:
     """Select counts whose minute, or hour, was over at a moment."""
     is_over = Q(at__lt=moment - BATCH_WINDOW) & ~Q(verb__in=HOURLY)
     return Q(batch__isnull=False) & (is_over | Q(at__lt=moment - HOURLY_WINDOW))
+
+
+def accept_cut(*, by: Principal, reason: str) -> ChainHead:
+    """Accept that the log lacks entries that `audit-head` has seen, as after a restore of the database.
+
+    An entry says so for ever. From then on the copy in the home follows the chain again.
+
+    Raises:
+        PermissionDenied: not an administrator.
+        Conflict: the log lacks nothing, or the copy in the home is missing or forged.
+
+    """
+    check_admin(by)
+    head = queries.read_kept_head()
+    if head is None or not head.is_genuine(key=settings.SECRET_KEY):
+        message = f"{queries.head_path()} is missing, or was made under another TRIBUTARY_SECRET_KEY."
+        raise Conflict(message, code="no_audit_head")
+    cut = {"position": head.position, "chain": head.chain, "mac": mac_of_cut(head, key=settings.SECRET_KEY)}
+    with transaction.atomic():
+        take_lock(AUDIT_LOCK)
+        if queries.continues(head):
+            raise Conflict("The audit log has all entries that audit-head has seen.", code="no_cut")
+        record_audit(by=by, verb=ACCEPT_CUT, object="audit", detail={**cut, "reason": reason})
+    seal_audit()
+    return head
 
 
 def _keep_head(head: ChainHead) -> None:

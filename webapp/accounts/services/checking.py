@@ -10,7 +10,7 @@ from django.db.models import Q
 
 from webapp.accounts.models import AuditEntry, AuditGap, AuditHead
 from webapp.accounts.queries import audit as queries
-from webapp.accounts.rules.audit import ChainHead, link
+from webapp.accounts.rules.audit import ACCEPT_CUT, ChainHead, link
 from webapp.accounts.services.audit import is_counted_before
 from webapp.core import clock
 from webapp.core.fsck import Finding, Note
@@ -49,6 +49,8 @@ def check_audit_chain() -> Iterator[Finding | Note]:
         yield _finding("audit_unsealed", "audit log", problem, "See to it that `manage.py sweep` runs.")
     yield Note(what="sealed audit entries", count=sealed)
     yield Note(what="audit entries removed for their age", count=removed)
+    accepted = AuditEntry.objects.filter(verb=ACCEPT_CUT).count()
+    yield Note(what="accepted cuts of the audit log", count=accepted)
 
 
 def _check_gap(gap: AuditGap) -> Iterator[Finding]:
@@ -84,7 +86,8 @@ def _check_heads(end: ChainHead) -> Iterator[Finding]:
             f"The log lacks entry {head.position}, which this file saw: it was cut, or the database is an older one."
         )
         way_out = (
-            "After restoring a backup of the database remove the file; else look into that backup for what is gone."
+            "After restoring a backup of the database run `manage.py accept_audit_cut`; else look into that backup for "
+            "what is gone."
         )
         yield _finding("audit_cut", str(queries.head_path()), problem, way_out)
 
