@@ -6,6 +6,7 @@ Modules:
     single_sign_on: accounts of people for whom the provider vouches, with their groups.
     sessions: sessions of people, which end one by one or together.
     people: passwords of people, and whether an account is active.
+    passwords: new passwords, compared with a list of common ones.
     audit: acts as rows of the audit log, chained by one sealer.
     readings: reads of rows and refusals, counted and not written one by one.
     retention: entries of the audit log removed for their age.
