@@ -24,10 +24,12 @@ from webapp.comparisons.rules.states import ComparisonState
 from webapp.core.errors import InvalidInput
 from webapp.datasets.models import Transaction
 from webapp.pulls import services
-from webapp.pulls.models import Comment, PullDataset, PullRequest, Viewed
+from webapp.pulls.models import Comment, PendingComment, PullDataset, PullRequest, Viewed
 from webapp.pulls.queries.remarks import list_column_talk, place_row_talk
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from django.test import Client
 
     from webapp.core.principals import Principal
@@ -99,11 +101,50 @@ def test_a_remark_on_a_line_that_is_another_now_is_outdated(reader: Client, pull
     assert "Outdated" in reader.get(f"{PAGE}/code").content.decode()
 
 
-def test_a_line_that_is_not_there_says_so_and_nothing_is_lost(reader: Client) -> None:
-    say(reader, path="notes.txt", line=99, side="head")
-    assert [one.where for one in file_named(reader, "notes.txt").talk.others] == ["line 99"]
+def test_a_refused_remark_says_why_and_nothing_is_written(reader: Client) -> None:
     assert "#comment-" not in say(reader, path="notes.txt", line=2, body=" ")
-    assert Comment.objects.count() == 1
+    say(reader, path="notes.txt", line=99, side="head")
+    assert "notes.txt has no line 99 after the change" in reader.get(f"{PAGE}/code").content.decode()
+    assert not Comment.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        {"path": "notes.txt", "line": 6},
+        {"path": "notes.txt", "line": 99, "side": "base"},
+        {"path": "notes.txt", "line": 0},
+        {"path": "notes.txt", "line": -1},
+        {"path": "notes.txt", "line": 2**70},
+        {"path": "notes.txt", "line": 6, "start_line": 5},
+        {"path": "more.txt", "line": 1, "side": "base"},
+        {"path": "more.txt", "line": 2},
+        {"path": "empty.txt", "line": 1},
+        {"path": "no-such-file.txt", "line": 1},
+        {"path": "folder", "line": 1},
+        {"path": "../notes.txt", "line": 1},
+        {"path": "", "line": 1},
+        {"path": "a\0b", "line": 1},
+    ],
+)
+@pytest.mark.parametrize("add", [services.add_comment, services.add_pending])
+def test_an_anchor_outside_its_file_is_refused(
+    pull: PullRequest, ines: Principal, add: Callable[..., Any], place: dict[str, Any]
+) -> None:
+    push(pull, {"empty.txt": "", "folder/inner.txt": "x\n"}, ines)
+    with pytest.raises(InvalidInput) as refused:
+        add(pull=pull, body="Why?", by=ines, anchor={"side": "head", **place})
+    assert refused.value.errors is not None
+    assert "anchor" in refused.value.errors
+    assert not Comment.objects.exists()
+    assert not PendingComment.objects.exists()
+
+
+def test_the_first_and_the_last_line_of_a_file_take_comments(pull: PullRequest, ines: Principal) -> None:
+    push(pull, {"open-end.txt": "one\ntwo"}, ines)
+    for path, line in (("notes.txt", 1), ("notes.txt", 5), ("open-end.txt", 2)):
+        made = services.add_comment(pull=pull, body="Why?", by=ines, anchor={"path": path, "line": line})
+        assert made.quoted
 
 
 def test_who_wrote_a_remark_and_writers_resolve_it(reader: Client, pull: PullRequest, ines: Principal) -> None:

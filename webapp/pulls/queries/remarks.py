@@ -181,7 +181,7 @@ def find_lines(pull: PullRequest, anchor: Mapping[str, Any]) -> str | None:
         text = repositories.read_file(pull.repository, ref, path).decode(errors="replace")
     except AppError:
         return None  # the file is not there, or too big to be read
-    lines = text.split("\n")
+    lines = text.removesuffix("\n").split("\n") if text else []
     first, last = _range_of(anchor)
     return (
         quote_lines(line.rstrip("\r") for line in lines[first - 1 : last]) if first > 0 and last <= len(lines) else None

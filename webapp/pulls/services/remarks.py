@@ -14,13 +14,14 @@ from webapp.accounts.services import record_audit
 from webapp.comparisons.diffs.pictures import take_picture
 from webapp.core import clock
 from webapp.core.errors import Conflict, InvalidInput, PermissionDenied
+from webapp.core.inputs import show_name
 from webapp.core.numbers import read_count
 from webapp.pulls import signals
 from webapp.pulls.models import Comment, CommentVersion, PullRequest, TimelineEvent, Viewed
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.named import find_shown, see_shown
 from webapp.pulls.queries.places import PlaceReader
-from webapp.pulls.queries.remarks import MAX_LINES, find_lines
+from webapp.pulls.queries.remarks import HEAD, MAX_LINES, find_lines
 from webapp.pulls.queries.threads import get_comment
 from webapp.pulls.rules.suggestions import list_suggestions
 from webapp.repositories.rules import webhooks
@@ -265,7 +266,7 @@ def _check_anchor(pull: PullRequest, anchor: Mapping[str, Any], by: Principal) -
     if {"path", "line"} <= set(anchor) <= {"path", "line", "start_line", "side"}:
         place = _read_lines(anchor)
         if place is not None:
-            return CommentPlace(place, find_lines(pull, place) or "")
+            return CommentPlace(place, _quote_lines(pull, place))
     if {"dataset"} <= set(anchor) <= {"dataset", "key", "column", "compared"}:
         number = read_count(str(anchor["dataset"]))
         rows = queries.list_dataset_rows(by, pull)
@@ -284,6 +285,16 @@ def _check_anchor(pull: PullRequest, anchor: Mapping[str, Any], by: Principal) -
             "anchor": [f"side is head or base, line a number, start_line one before it, at most {MAX_LINES} lines up."]
         },
     )
+
+
+def _quote_lines(pull: PullRequest, place: Mapping[str, Any]) -> str:
+    """Return the lines that a comment is about as they are now; refuse lines that the file does not have."""
+    quoted = find_lines(pull, place)
+    if quoted is None:
+        side = "after" if place["side"] == HEAD else "before"
+        message = f"{show_name(place['path'])} has no line {place['line']} {side} the change, or cannot be shown."
+        raise InvalidInput(message, errors={"anchor": [message]})
+    return quoted
 
 
 def _take_picture(by: Principal, row: PullDataset, place: Mapping[str, Any], compared: str) -> dict[str, Any] | None:
