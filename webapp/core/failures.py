@@ -29,6 +29,8 @@ def explain_failure(error: BaseException | None) -> AppError | None:
         return BadRequest("The request holds a value that cannot be stored: too long, too large, or with a NUL in it.")
     if isinstance(error, UnicodeEncodeError):
         return BadRequest("The request holds text that is no Unicode: half of a surrogate pair.")
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+        return BadRequest("The request holds a name or path that is longer than the file system allows.")
     if isinstance(error, OSError) and error.errno in FULL:
         return StorageFull(
             f"The disk of {error.filename or 'the installation'} is full: free some space and try again."

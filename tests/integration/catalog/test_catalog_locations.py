@@ -128,6 +128,53 @@ def test_hostile_spellings_are_refused_on_every_way(catalog: Catalog, lake: Path
     assert catalog.load("shop.t").status == 404
 
 
+LONG = "x" * 300
+
+
+@pytest.mark.parametrize("tail", [LONG, f"a/{LONG}/t", f"{LONG}/a/t", "/".join(["x" * 90] * 12), "/".join("x" * 500)])
+def test_a_location_longer_than_the_file_system_takes_is_a_400_on_every_way(
+    catalog: Catalog, lake: Path, settings: Any, tail: str
+) -> None:
+    catalog.create_namespace("shop")
+    updates = [{"action": "add-schema", "schema": schema()}, {"action": "set-current-schema", "schema-id": -1}]
+    warehouse = str(settings.TRIBUTARY_WAREHOUSE).rstrip("/")
+    for root in (f"file:{lake}", lake.as_uri(), warehouse):
+        location, file = f"{root}/{tail}", f"{root}/{tail}/metadata/00000-a.metadata.json"
+        answers = [
+            catalog.create_table("shop.t", location=location),
+            catalog.create_table("shop.t", location=location, **{"stage-create": True}),
+            make_view(catalog, "v", location),
+            catalog.commit("shop.t", {"action": "set-location", "location": location}, *updates, requirements=CREATE),
+            catalog.call("POST", "namespaces/shop/register", {"name": "t", "metadata-location": file}),
+            catalog.call("POST", "namespaces/shop/register", {"name": "t", "metadata-location": f"{root}/{LONG}.json"}),
+            catalog.call("POST", "namespaces/shop/register-view", {"name": "v", "metadata-location": file}),
+        ]
+        assert [answer.status for answer in answers] == [400] * len(answers), (root, [one.body for one in answers])
+    assert catalog.load("shop.t").status == 404
+    assert not StagedLocation.objects.exists()
+    assert not lake.exists() or list(lake.iterdir()) == []
+
+
+def test_the_longest_names_have_a_location(catalog: Catalog, lake: Path) -> None:
+    name, deep = "x" * 255, ["x" * 255] * 12
+    assert catalog.create_namespace(name).status == 200
+    assert catalog.create_table(f"{name}.{name}").status == 200
+    catalog.create_namespace("shop")
+    assert catalog.create_table("shop.t", location=f"file:{lake}/{name}").metadata["location"] == f"file:{lake}/{name}"
+    if catalog.create_namespace(*deep).status == 200:
+        assert catalog.create_table(f"{'.'.join(deep)}.t").status == 400
+    assert catalog.call("POST", "namespaces", {"namespace": [LONG]}).status == 400
+    assert catalog.create_table(f"shop.{LONG}").status == 400
+
+
+def test_a_view_does_not_move_to_a_location_that_is_too_long(catalog: Catalog, lake: Path) -> None:
+    catalog.create_namespace("shop")
+    made = make_view(catalog, "v", f"file:{lake}/v")
+    assert made.status == 200
+    body = {"updates": [{"action": "set-location", "location": f"file:{lake}/{LONG}"}]}
+    assert catalog.call("POST", "namespaces/shop/views/v", body).status == 400
+
+
 def test_the_location_of_what_is_there_stays(catalog: Catalog, lake: Path) -> None:
     catalog.create_table("shop.t", location=f"file:{lake}/t")
     assert catalog.commit("shop.t", {"action": "set-location", "location": f"file:{lake}/u"}).status == 400

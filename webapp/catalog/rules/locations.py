@@ -21,6 +21,12 @@ PATH_PROPERTIES = frozenset(
 )
 _UNREADABLE = re.compile(r"[\x00-\x1f\x7f?#\\]")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
+MAX_PART = 255
+"""Characters of a folder's name that file systems take."""
+MAX_LOCATION = 900
+"""Characters: files lie below a location, and the key of an object has at most 1,024 bytes."""
+SHOWN = 60
+"""Characters of a long location in a refusal."""
 _GIVEN_END = r"-[0-9a-f]{8}"
 # What every reader of a location takes for the same folder: no escape, no empty part, no way up, nothing but ASCII.
 _PLAIN = re.compile(r"(?:file:(?://)?|s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:/(?!\.+(?:/|$))[A-Za-z0-9_.=@+-]+)+")
@@ -48,6 +54,17 @@ def is_inside(location: str, root: str) -> bool:
 def is_plain(location: str) -> bool:
     """Return whether a location has no second reading; `file:/a` and `file:///a` alone may spell one folder."""
     return _PLAIN.fullmatch(location) is not None
+
+
+def check_length(location: str) -> None:
+    """Refuse a location that no file system or object store can hold files below."""
+    if len(location) > MAX_LOCATION:
+        message = f"The location {location[:SHOWN]}… has {len(location)} characters, more than {MAX_LOCATION}"
+        raise Malformed(message)
+    longest = max(location.split("/"), key=len)
+    if len(longest) > MAX_PART:
+        message = f"The location has a part of {len(longest)} characters, more than {MAX_PART}: {longest[:SHOWN]}…"
+        raise Malformed(message)
 
 
 def is_below(location: str, prefix: str) -> bool:

@@ -12,6 +12,7 @@ from webapp.catalog import permissions
 from webapp.catalog.models import StagedLocation, Table, View
 from webapp.catalog.rules.errors import Malformed
 from webapp.catalog.rules.locations import (
+    check_length,
     folders_above,
     is_below,
     is_given_location,
@@ -54,6 +55,7 @@ def place_view(stated: str | None, ref: TableRef, *, by: Principal | None) -> st
     own = new_location(ref)
     # A job writes the tables that it was started for, where they lie.
     chosen = "" if stated is None or by is None or by.job is not None else stated.rstrip("/")
+    check_length(chosen)
     if find_prefix(chosen) is None:
         check_location(stated, own)
         return own
@@ -199,7 +201,9 @@ def find_root(location: str) -> str | None:
 def new_location(ref: TableRef) -> str:
     """Return a folder for a new table or view."""
     folder = table_folder(warehouse=warehouse(), levels=ref.namespace, name=ref.name)
-    return f"{folder}-{secrets.token_hex(4)}"
+    location = f"{folder}-{secrets.token_hex(4)}"
+    check_length(location)
+    return location
 
 
 def warehouse() -> str:

@@ -358,6 +358,9 @@ def _explained() -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            message = "The location, or a part of it, is longer than the file system allows: name a shorter one"
+            raise Malformed(message) from error
         if error.errno in FULL:
             message = "The warehouse is full and nothing was changed: free some space and try again"
         else:
