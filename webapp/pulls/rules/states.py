@@ -20,7 +20,7 @@ class PullState(State):
     @cache
     def transitions(cls) -> Mapping[PullState, AbstractSet[PullState]]:
         """Return for each state those that may follow it."""
-        # Who closes it while its merge lands comes too late.
+        # In rows of an earlier release: there it could be closed while its merge landed.
         return {cls.OPEN: {cls.MERGED, cls.CLOSED}, cls.CLOSED: {cls.OPEN, cls.MERGED}, cls.MERGED: set()}
 
 

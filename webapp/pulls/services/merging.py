@@ -167,12 +167,19 @@ def insert_merge(
     """Write down what is to land.
 
     Raises:
-        Conflict: somebody else is merging it.
+        Conflict: somebody else is merging it, or it was closed or changed at this moment.
 
     """
     rows = list(pull.datasets.all())
     try:
         with transaction.atomic():
+            # Closing and changing the target write the same row: the later one sees what the earlier one has done.
+            unchanged = PullRequest.objects.filter(
+                pk=pull.pk, state=PullState.OPEN, target=pull.target, draft=pull.draft
+            )
+            if not unchanged.update(updated_at=clock.now()):
+                message = "The pull request was closed or changed at this moment. Reload to see its state."
+                raise Conflict(message, code="not_open")
             return Merge.objects.create(
                 pull=pull,
                 repository=pull.repository,

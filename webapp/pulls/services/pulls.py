@@ -16,7 +16,7 @@ from webapp.core import clock
 from webapp.core.errors import Conflict, InvalidInput, PermissionDenied
 from webapp.datasets import queries as datasets
 from webapp.pulls import signals
-from webapp.pulls.models import NamedComparison, PullDataset, PullRequest, Review
+from webapp.pulls.models import Merge, NamedComparison, PullDataset, PullRequest, Review
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.approvers import MOST_COMMITS
 from webapp.pulls.queries.looked import SeenRows, list_seen
@@ -29,7 +29,7 @@ from webapp.pulls.rules.datasets import classify_datasets
 from webapp.pulls.rules.landing import Branches, explain_landing
 from webapp.pulls.rules.loads import explain_nothing
 from webapp.pulls.rules.sides import REVIEW_PREFIX
-from webapp.pulls.rules.states import PullState
+from webapp.pulls.rules.states import MergeState, PullState
 from webapp.pulls.services.attaching import attach_comparisons
 from webapp.pulls.services.checks import follow_checks
 from webapp.pulls.services.pending import publish_pending
@@ -247,8 +247,10 @@ def _check_changes(pull: PullRequest, changes: Mapping[str, Any]) -> None:
 
 
 def _change_target(pull: PullRequest, target: str, by: Principal) -> None:
-    if pull.state != PullState.OPEN:
-        raise Conflict(f"The pull request is {pull.state}; its target stays {pull.target}.", code="not_open")
+    if not PullRequest.objects.filter(pk=pull.pk, state=PullState.OPEN).update(updated_at=clock.now()):
+        message = f"The pull request is {_fresh_state(pull)}; its target stays {pull.target}."
+        raise Conflict(message, code="not_open")
+    _check_not_merging(pull)
     _head, base = _find_heads(pull.repository, pull.source, target)
     record_event(pull=pull, kind="retargeted", actor=by.username, data={"before": pull.target, "after": target})
     pull.target, pull.base_sha = target, base
@@ -261,12 +263,18 @@ def _check_may_edit(pull: PullRequest, by: Principal) -> None:
 
 
 def close_pull(*, pull: PullRequest, by: Principal) -> None:
-    """Close without a merge. The branch and its data stay."""
+    """Close without a merge. The branch and its data stay.
+
+    Raises:
+        Conflict: it is not open, or its merge has begun.
+
+    """
     _check_may_edit(pull, by)
     now = clock.now()
     with transaction.atomic():
         if not PullRequest.objects.filter(pk=pull.pk).move(to=PullState.CLOSED, closed_at=now, updated_at=now):
             raise Conflict(f"The pull request is {_fresh_state(pull)}, not open.", code="not_open")
+        _check_not_merging(pull)
         pull.refresh_from_db()
         record_event(pull=pull, kind="closed", actor=by.username)
         record_pull_act(pull, "close_pull", by=by)
@@ -291,6 +299,13 @@ def reopen_pull(*, pull: PullRequest, by: Principal) -> None:
         raise _other_is_open(pull) from None
     pull.refresh_from_db()
     refresh_pull(pull=pull)
+
+
+def _check_not_merging(pull: PullRequest) -> None:
+    """Refuse a change that would come too late; call it where the row of the pull request has been written."""
+    if Merge.objects.filter(pull=pull).exclude(state=MergeState.ABANDONED).exists():
+        message = "The pull request is being merged at this moment. Reload to see what came of it."
+        raise Conflict(message, code="merge_running")
 
 
 def _other_is_open(pull: PullRequest) -> Conflict:
