@@ -52,11 +52,12 @@ from webapp.builds.queries.readers import CodeReader, find_readers_on, list_made
 from webapp.builds.queries.sources import ColumnSource, MadeColumn, read_made_columns
 from webapp.builds.queries.specs import Lineage, describe_dependencies, list_jobspecs, read_lineage
 from webapp.builds.queries.totals import count_jobs
-from webapp.builds.queries.used_files import list_changed_files, read_tokens
+from webapp.builds.queries.used_files import CodeAtCommit, read_code
 
 __all__ = [
     "BranchUploads",
     "BuildFilter",
+    "CodeAtCommit",
     "CodeReader",
     "ColumnSource",
     "Cost",
@@ -82,7 +83,6 @@ __all__ = [
     "is_job_over",
     "list_below",
     "list_builds",
-    "list_changed_files",
     "list_failed_jobs",
     "list_jobs",
     "list_jobspecs",
@@ -92,6 +92,7 @@ __all__ = [
     "list_tries",
     "load_jobs",
     "log_file",
+    "read_code",
     "read_columns",
     "read_costs",
     "read_lineage",
@@ -99,6 +100,5 @@ __all__ = [
     "read_made_columns",
     "read_progress",
     "read_reasons",
-    "read_tokens",
     "read_uploads",
 ]

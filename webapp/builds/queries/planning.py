@@ -453,7 +453,8 @@ def find_previous_build(*, job: Job) -> PreviousBuild:
 
 
 def _read_token(job: Job) -> str:
-    return used_files.read_tokens((job.repository, job.sha), [job.digest])[job.digest]
+    [code] = used_files.read_code(job.repository, (job.sha, {"": job.digest}))
+    return code.tokens[""]
 
 
 def _compare_input(new: Transaction, old: Transaction) -> PreviousBuild | None:

@@ -7,7 +7,8 @@ recorded by key, once for each digest. Two commits have the same code for a dige
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
 from webapp.builds.models import CodeColumns, ModuleFingerprint, UsedFile
 from webapp.builds.rules.freshness import find_changed_files, make_token
@@ -60,35 +61,50 @@ def read_values(place: Place, keys: Collection[str]) -> dict[str, str]:
     return values
 
 
-def read_tokens(place: Place, digests: Iterable[str]) -> dict[str, str]:
-    """Return digest → what says of the code of a commit whether it is the same as at another commit."""
-    digests = set(digests)
-    used = list_used(digests)
-    values = read_values(place, frozenset().union(*used.values()))
-    return {digest: make_token(digest, {key: values[key] for key in used.get(digest, ())}) for digest in digests}
+@dataclass(frozen=True, slots=True)
+class CodeAtCommit:
+    """The code of some outputs at a commit, with the files that its jobs used as they are there."""
+
+    digests: Mapping[str, str]
+    """Output path → digest."""
+    used: Mapping[str, Collection[str]]
+    """Digest → keys of the files that jobs of it used."""
+    values: Mapping[str, str]
+    """Key → what it was at the commit."""
+
+    @property
+    def tokens(self) -> dict[str, str]:
+        """Output path → token of its code: equal ones at two commits mean equal code."""
+        return {path: make_token(digest, self.read_used(digest)) for path, digest in self.digests.items()}
+
+    def list_changed_files(self, other: CodeAtCommit) -> dict[str, list[str]]:
+        """Return output path → used files that differ at another commit, of the outputs with the same digest at both."""
+        changed: dict[str, list[str]] = {}
+        for path, digest in self.digests.items():
+            is_same = other.digests.get(path) == digest
+            if is_same and (files := find_changed_files(self.read_used(digest), other.read_used(digest))):
+                changed[path] = files
+        return changed
+
+    def read_used(self, digest: str) -> dict[str, str]:
+        """Return key → value of the files that jobs of one of its digests used."""
+        return {key: self.values[key] for key in self.used.get(digest, ())}
 
 
-def list_changed_files(
-    repository: Repository, before: str, after: str, digests: Mapping[str, str]
-) -> dict[str, list[str]]:
-    """Return output path → the files that differ between two commits, of those that jobs of its digest used.
+def read_code(repository: str, *commits: tuple[str, Mapping[str, str]]) -> list[CodeAtCommit]:
+    """Return the code of some commits.
 
     Args:
-        repository: whose commits they are.
-        before: a commit.
-        after: another commit.
-        digests: output path → digest, the same at both commits.
+        repository: its name.
+        commits: each a commit and its digests by output path.
 
     """
-    used = list_used(set(digests.values()))
-    keys = frozenset().union(*used.values())
-    values = [read_values((repository.name, sha), keys) for sha in (before, after)]
-    changed: dict[str, list[str]] = {}
-    for path, digest in digests.items():
-        own = [{key: value[key] for key in used.get(digest, ())} for value in values]
-        if files := find_changed_files(*own):
-            changed[path] = files
-    return changed
+    used = list_used({digest for _, digests in commits for digest in digests.values()})
+    codes = []
+    for sha, digests in commits:
+        keys = frozenset().union(*(used.get(digest, ()) for digest in digests.values()))
+        codes.append(CodeAtCommit(digests, used, read_values((repository, sha), keys)))
+    return codes
 
 
 def list_covered(digest: str) -> list[str]:

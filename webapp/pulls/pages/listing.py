@@ -280,9 +280,10 @@ def _compare(repository: Repository, source: str, target: str) -> Difference:
     specs = {name: builds.describe_published(repository=repository, branch=name) for name in (source, target)}
     paths = {*specs[source], *specs[target], *(path for spec in specs[source].values() for path in spec["inputs"])}
     own, loaded = list_own(repository=repository, branches=[source], paths=paths)
+    head_code, base_code = read_code(repository, (head, specs[source] or specs[target]), (base, specs[target]))
     changes = classify_datasets(
-        head=read_code(repository, head, specs[source] or specs[target]),
-        base=read_code(repository, base, specs[target]),
+        head=head_code.tokens,
+        base=base_code.tokens,
         built=set(own),
         inputs={path: frozenset(spec["inputs"]) for path, spec in specs[source].items()},
         loaded=loaded,

@@ -227,23 +227,21 @@ def read_specs(*, pull: PullRequest) -> PullSpecs:
     base = _specs_of(pull, base_sha, pull.target)
     if not head and not repositories.has_published(pull.repository, pull.source):
         head = base
-    same = {path for path in head.keys() & base.keys() if head[path]["digest"] == base[path]["digest"]}
+    head_code, base_code = read_code(pull.repository, (pull.head_sha, head), (base_sha, base))
     return PullSpecs(
-        changed_files=builds.list_changed_files(
-            pull.repository, base_sha, pull.head_sha, {path: head[path]["digest"] for path in same}
-        ),
-        head_code=read_code(pull.repository, pull.head_sha, head),
+        changed_files=base_code.list_changed_files(head_code),
+        head_code=head_code.tokens,
         head_inputs={path: frozenset(spec["inputs"]) for path, spec in head.items()},
-        base_code=read_code(pull.repository, base_sha, base),
+        base_code=base_code.tokens,
         base_inputs={path: frozenset(spec["inputs"]) for path, spec in base.items()},
         base_sha=base_sha,
     )
 
 
-def read_code(repository: Repository, sha: str, specs: Mapping[str, Any]) -> dict[str, str]:
-    """Return output path → token of its code at a commit that has these JobSpecs."""
-    tokens = builds.read_tokens((repository.name, sha), [spec["digest"] for spec in specs.values()])
-    return {path: tokens[spec["digest"]] for path, spec in specs.items()}
+def read_code(repository: Repository, *commits: tuple[str, Mapping[str, Any]]) -> list[builds.CodeAtCommit]:
+    """Return the code of some commits, each given with its JobSpecs."""
+    digests = ((sha, {path: spec["digest"] for path, spec in specs.items()}) for sha, specs in commits)
+    return builds.read_code(repository.name, *digests)
 
 
 def _specs_of(pull: PullRequest, sha: str, branch: str) -> Mapping[str, Any]:

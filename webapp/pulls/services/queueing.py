@@ -294,10 +294,11 @@ def _publish_test(queued: QueuedMerge) -> list[str]:
     if base is None:
         base = builds.describe_published(repository=repository, branch=queued.target)
     specs = queries.read_specs(pull=pull)
+    merged_code, base_code = queries.read_code(repository, (sha, merged), (queued.base_sha, base))
     return list_tested(
         rebuilt=queries.list_targets(rows=pull.datasets.all(), specs=specs, rebuild=queued.rebuild),
-        merged=queries.read_code(repository, sha, merged),
-        base=queries.read_code(repository, queued.base_sha, base),
+        merged=merged_code.tokens,
+        base=base_code.tokens,
         begin=specs.base_code,
         inputs={path: frozenset(spec["inputs"]) for path, spec in merged.items()},
     )
