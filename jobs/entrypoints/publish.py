@@ -31,8 +31,8 @@ from jobs.transforms.columns import find_asked, list_words
 from jobs.transforms.declare import Transform, list_declared, name_functions
 from jobs.transforms.digest import Code, cover, list_modules
 from jobs.transforms.fingerprints import Files
+from jobs.transforms.interpreter_hooks import start_trace, stop_trace
 from jobs.transforms.seeds import FOLDER, SUFFIXES, Seed, list_seeds
-from jobs.transforms.trace import start_trace, stop_trace
 
 MOST_WORDS = 300_000
 """Of all JobSpecs of a commit."""

@@ -29,9 +29,10 @@ from jobs.transforms.errors import CheckFailed, TransformError
 from jobs.transforms.expectations import Source
 from jobs.transforms.fingerprints import Files
 from jobs.transforms.inputs import IcebergInput
+from jobs.transforms.interpreter_hooks import start_trace, stop_trace
 from jobs.transforms.outputs import IcebergOutput
 from jobs.transforms.seeds import find_seed
-from jobs.transforms.trace import PATHS, TREE, Trace, start_trace, stop_trace
+from jobs.transforms.trace import PATHS, TREE, Trace
 
 FAILED = 1
 

@@ -14,7 +14,7 @@ from types import TracebackType
 import jobs.transforms
 from jobs.engine.failures import describe, name_kind
 from jobs.protocol import CodeError, JobError
-from jobs.transforms import trace
+from jobs.transforms.stack_frames import RECORDING
 
 MAX_TRACEBACK_LINES = 60
 _RESERVED = frozenset({"jobs", "transforms", "webapp"})
@@ -116,7 +116,7 @@ def _format_traceback(error: BaseException, root: Path) -> list[str]:
     shown = traceback.TracebackException.from_exception(error)
     part: traceback.TracebackException | None = shown
     while part is not None:
-        part.stack[:] = [frame for frame in part.stack if frame.filename != trace.__file__]
+        part.stack[:] = [frame for frame in part.stack if frame.filename not in RECORDING]
         own = [index for index, frame in enumerate(part.stack) if _inside(frame.filename, root)]
         part.stack[:] = [frame for index, frame in enumerate(part.stack) if index in {*own, len(part.stack) - 1}]
         for frame in part.stack:

@@ -6,8 +6,14 @@ Modules:
     expectations: what must hold of an output.
     declare: the decorators that declare transforms.
     seeds: files that are the whole of a dataset, as transforms.
-    trace: records which files of a repository its code uses.
+    trace: the record of which files of a repository its code uses.
+    interpreter_hooks: reports to the trace what Python opens, imports or asks for.
+    file_watcher: reports to the trace which files libraries open, by inotify.
+    stack_frames: which code of a repository is at work.
     fingerprints: when these files count as changed.
+    bindings: what names stand for in the code of a module.
+    inert: expressions that only make a value.
+    module_code: the statements of a module, with what each binds and uses.
     reachable: which statements of a module certainly never run.
     held_values: what a transform's function holds, written as text.
     digest: a hash that stays only while a transform certainly computes the same.

@@ -17,10 +17,12 @@ from functools import cached_property
 from pathlib import Path
 
 from jobs.transforms import reachable
+from jobs.transforms.bindings import list_parts
 from jobs.transforms.declare import Transform
 from jobs.transforms.fingerprints import FORMAT, Files, read_words
 from jobs.transforms.held_values import UnstableValueError, ValueWriter
-from jobs.transforms.reachable import ModuleCode, Statement, keep_statements, list_parts
+from jobs.transforms.module_code import ModuleCode, Statement
+from jobs.transforms.reachable import keep_statements
 from jobs.transforms.trace import PATHS, TREE, Trace
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -1,4 +1,4 @@
-"""Records which files of a repository its code loads, opens, lists or looks for.
+"""The record of which files of a repository its code loads, opens, lists or looks for.
 
 Python reports what it opens itself (`sys.addaudithook`). Libraries such as Polars and DuckDB open files on their own:
 the kernel reports those (inotify). A key names one dependency:
@@ -10,65 +10,41 @@ the kernel reports those (inotify). A key names one dependency:
 `stat:conf/a.json`     whether it is a file, a folder or absent
 `paths:`               the paths of all files but modules
 `tree:`                the whole repository
+
+`jobs.transforms.interpreter_hooks` starts a trace and reports to it.
 """
 
 from __future__ import annotations
 
-import _posixsubprocess
-import builtins
-import ctypes
 import ctypes.util
 import glob
-import importlib
-import importlib.util
 import os
 import pathlib
 import platform
 import stat
-import struct
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from importlib.machinery import ModuleSpec
 from types import CodeType, FrameType, ModuleType
 from typing import Any
 
+from jobs.transforms.file_watcher import FileWatcher
+from jobs.transforms.stack_frames import find_caller, find_user, is_called_by, is_question, read_descriptor
+
 TREE = "tree:"
 PATHS = "paths:"
-MAX_FOLDERS = 5000
-"""Folders that the kernel watches; a repository with more depends on all its files."""
 _IMPORTLIB = "<frozen importlib."
 _REALPATH = frozenset({"realpath", "_joinrealpath"})
 _LISTERS = frozenset(code.__code__.co_filename for code in (os.walk, glob.glob, pathlib.Path.glob))
 """Files of the standard library that list a folder and take only names and kinds from it."""
-_QUESTIONS = frozenset(code.__code__.co_filename for code in (os.path.exists, os.path.lexists, pathlib.Path.exists))
-_KINDS = frozenset(
-    {
-        "exists",
-        "lexists",
-        "isfile",
-        "isdir",
-        "islink",
-        "ismount",
-        "is_file",
-        "is_dir",
-        "is_symlink",
-        "is_mount",
-        "resolve",
-    }
-)
-"""Functions that ask for nothing of a path but whether it is a file, a folder or absent."""
 _LOOK_UPS = frozenset({"os.chdir", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.truncate", "sqlite3.connect"})
 """Events that fail or not by what is at their path."""
 _PROGRAMS = frozenset({"subprocess.Popen", "os.system", "os.posix_spawn", "os.exec", "os.fork", "os.forkpty"})
 _ASKING_SYSTEM = frozenset(module.__file__ for module in (platform, ctypes.util))
 """Modules that start programs to learn about the system."""
-_EVENTS = frozenset({"open", "os.listdir", "os.scandir", *_LOOK_UPS, *_PROGRAMS})
+EVENTS = frozenset({"open", "os.listdir", "os.scandir", *_LOOK_UPS, *_PROGRAMS})
 _OURS = os.path.dirname(os.path.dirname(__file__)) + os.sep
-_IN_OPEN, _IN_OVERFLOW, _IN_ISDIR = 0x20, 0x4000, 0x40000000
-_IN_FLAGS = os.O_NONBLOCK | os.O_CLOEXEC
 _stat = os.stat
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 @dataclass
@@ -91,7 +67,7 @@ class Trace:
     """Modules that were imported while it runs."""
     searched: set[str] = field(default_factory=set)
     """Folders that Python is listing to look for modules, not reported by the kernel yet."""
-    _watcher: _Watcher | None = None
+    watcher: FileWatcher | None = None
 
     def list_closure(self, path: str) -> set[str]:
         """Return a module, everything that it imported directly or indirectly, and the packages around them."""
@@ -113,11 +89,11 @@ class Trace:
 
     def add(self, key: str, by: str | None = None) -> None:
         """Record a use by a module; by default the one at work."""
-        self.keys.setdefault(_find_user(self.root) if by is None else by, set()).add(key)
+        self.keys.setdefault(find_user(self.root) if by is None else by, set()).add(key)
 
     def add_import(self, path: str, by: str | None = None) -> None:
         """Record that a module was imported."""
-        user = _find_user(self.root) if by is None else by
+        user = find_user(self.root) if by is None else by
         if self.is_running:
             self.imported_later.add(path)
         self.modules.add(path)
@@ -159,7 +135,7 @@ class Trace:
 
     def find_path(self, path: object) -> str | None:
         """Return a path inside the repository as relative text, None for any other."""
-        if isinstance(path, int) and (path := _read_descriptor(path)) is None:
+        if isinstance(path, int) and (path := read_descriptor(path)) is None:
             return None
         if not isinstance(path, str | bytes | os.PathLike):
             return None
@@ -176,13 +152,13 @@ class Trace:
             folder: the open folder in which it is.
 
         """
-        caller = _find_caller()
+        caller = find_caller()
         if folder is not None and isinstance(path, str | bytes | os.PathLike):
-            path = os.path.join(_read_descriptor(folder) or "", os.fsdecode(path))
+            path = os.path.join(read_descriptor(folder) or "", os.fsdecode(path))
         # following links to the real path of a module says nothing about files
         if caller is None or caller.f_code.co_name in _REALPATH or (inside := self.find_path(path)) is None:
             return
-        self.add_state(inside, is_kind=_is_question(caller))
+        self.add_state(inside, is_kind=is_question(caller))
 
     def add_state(self, path: str, *, is_kind: bool) -> None:
         """Record the use of what is at a path, or of nothing but whether it is a file, a folder or absent."""
@@ -197,7 +173,7 @@ class Trace:
 
     def add_program(self) -> None:
         """Record that another process was started: what it looks for cannot be followed."""
-        frame = _find_caller()
+        frame = find_caller()
         while frame is not None:
             file = frame.f_code.co_filename
             if file.startswith(self.root + os.sep):
@@ -210,12 +186,12 @@ class Trace:
 
     def drain(self, by: str | None = None) -> None:
         """Record what libraries opened since the last call as used by a module; by default the one at work."""
-        if self._watcher is None:
+        if self.watcher is None:
             return
-        events = list(self._watcher.read())
+        events = list(self.watcher.read())
         if not events:
             return
-        user = _find_user(self.root) if by is None else by
+        user = find_user(self.root) if by is None else by
         opened = set().union(*self.keys.values())
         for path, is_folder in events:
             if path is None:
@@ -241,13 +217,13 @@ class Trace:
         path = self.find_path(place)
         if path is None:
             return
-        caller = _find_caller()
+        caller = find_caller()
         is_import = caller is not None and caller.f_code.co_filename.startswith(_IMPORTLIB)
         if event in _LOOK_UPS:
             self.add_state(path, is_kind=True)
         elif event != "open":
             self._add_listing(path, caller, is_import=is_import, is_scan=event == "os.scandir")
-        elif is_import and path.endswith(".py") and _is_called_by(caller, "get_code"):
+        elif is_import and path.endswith(".py") and is_called_by(caller, "get_code"):
             self.add_import(path)
         else:
             self.add(f"file:{path}")
@@ -263,231 +239,7 @@ class Trace:
                 self.add_state(os.path.normpath(os.path.join(path, name)), is_kind=False)
 
 
-_active: Trace | None = None
-_is_hooked = False
-
-
-def start_trace(root: str) -> Trace:
-    """Start recording in this process, in place of an earlier trace."""
-    global _active, _is_hooked  # noqa: PLW0603 - a hook of the interpreter is for the process and for ever
-    _active = None
-    trace = Trace(os.path.abspath(root), _watcher=_Watcher.open(root))
-    if trace._watcher is None:
-        trace.add(TREE, "")
-    if not _is_hooked:
-        sys.addaudithook(_hook)
-        _wrap_imports()
-        for name in ("stat", "lstat", "access"):
-            _wrap_look_up(name)
-        _wrap_spawn()
-        os.register_at_fork(after_in_child=_forget)
-        _is_hooked = True
-    _active = trace
-    return trace
-
-
-def stop_trace() -> None:
-    """Stop recording."""
-    global _active  # noqa: PLW0603 - see above
-    if _active is not None:
-        _active.drain()
-        _active = None
-
-
-def _forget() -> None:
-    """Stop recording in a fork, which would take away what the kernel reports to its parent."""
-    global _active  # noqa: PLW0603 - see above
-    _active = None
-
-
-def _hook(event: str, args: tuple[Any, ...]) -> None:
-    if _active is not None and event in _EVENTS:
-        _record(_active, lambda trace: trace.on_event(event, args))
-
-
-def _record(trace: Trace, act: Callable[[Trace], object]) -> None:
-    """Record something; what cannot be recorded ends nothing of the code that is recorded, and makes all files count."""
-    try:
-        act(trace)
-    except Exception:
-        trace.keys.setdefault("", set()).add(TREE)
-
-
-def _wrap_imports() -> None:
-    """Learn of imports of modules that are loaded already: the interpreter reports only the first one."""
-    load, load_named, find = builtins.__import__, importlib.import_module, importlib.util.find_spec
-
-    def follow(trace: Trace, name: str, names: tuple[str, ...], act: Callable[[], ModuleType]) -> ModuleType:
-        caller = _find_caller()
-        importer = "" if caller is None else caller.f_code.co_filename
-        _record(trace, Trace.drain)
-        try:
-            module = act()
-        except ImportError:
-            _record(trace, lambda trace: trace.add_absent(name, importer))
-            raise
-        _record(trace, lambda trace: trace.add_modules(sys.modules.get(name, module), names, importer))
-        return module
-
-    def import_(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
-        if _active is None:
-            return load(name, globals, locals, fromlist, level)
-        full = importlib.util.resolve_name("." * level + name, _find_package(globals)) if level else name
-        return follow(_active, full, tuple(fromlist or ()), lambda: load(name, globals, locals, fromlist, level))
-
-    def import_module(name: str, package: str | None = None) -> ModuleType:
-        if _active is None:
-            return load_named(name, package)
-        full = importlib.util.resolve_name(name, package) if package and name.startswith(".") else name
-        return follow(_active, full, (), lambda: load_named(name, package))
-
-    def find_spec(name: str, package: str | None = None) -> ModuleSpec | None:
-        if _active is not None:
-            caller = _find_caller()
-            importer = "" if caller is None else caller.f_code.co_filename
-            full = importlib.util.resolve_name(name, package)
-            _record(_active, lambda trace: trace.add_absent(full, importer))
-        return find(name, package)
-
-    builtins.__import__ = import_
-    importlib.import_module = import_module
-    importlib.util.find_spec = find_spec
-
-
-def _find_package(globals: Any) -> str:
-    scope = globals or {}
-    name = str(scope.get("__name__", ""))
-    return str(scope.get("__package__") or (name if "__path__" in scope else name.rpartition(".")[0]))
-
-
-def _wrap_look_up(name: str) -> None:
-    """Record for which paths Python code asks, of which the interpreter reports nothing."""
-    ask: Callable[..., Any] = getattr(os, name)
-
-    def look_up(path: Any, *args: Any, **kwargs: Any) -> Any:
-        trace = _active
-        if trace is not None:
-            _record(trace, lambda trace: trace.add_look_up(path, kwargs.get("dir_fd")))
-        return ask(path, *args, **kwargs)
-
-    for supporting in (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks, os.supports_effective_ids):
-        if ask in supporting:
-            supporting.add(look_up)
-    setattr(os, name, look_up)
-
-
-def _wrap_spawn() -> None:
-    """Learn of programs that `multiprocessing` starts, of which the interpreter reports nothing."""
-    spawn: Callable[..., int] = _posixsubprocess.fork_exec
-
-    def fork_exec(*args: Any) -> int:
-        if _active is not None:
-            _record(_active, Trace.add_program)
-        return spawn(*args)
-
-    setattr(_posixsubprocess, "fork_exec", fork_exec)  # noqa: B010 - it has no type
-
-
-def _is_question(frame: FrameType) -> bool:
-    """Return whether a function of the standard library asks only whether something is a file, a folder or absent."""
-    caller: FrameType | None = frame
-    while caller is not None and caller.f_code.co_filename in _QUESTIONS:
-        if caller.f_code.co_name in _KINDS:
-            return True
-        caller = caller.f_back
-    return False
-
-
-def _find_user(root: str) -> str:
-    """Return the path of the module at work: the one that is being imported, else the nearest on the stack."""
-    nearest = ""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if file.startswith(root + os.sep):
-            path = file[len(root) + 1 :]
-            if frame.f_code.co_name == "<module>":
-                return path
-            nearest = nearest or path
-        frame = frame.f_back
-    return nearest
-
-
-def _find_caller() -> FrameType | None:
-    """Return the frame outside of this module; None if no Python code called it, as from a library's own thread."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename == __file__:
-        frame = frame.f_back
-    return frame
-
-
-def _is_called_by(frame: FrameType | None, name: str) -> bool:
-    return frame is not None and frame.f_back is not None and frame.f_back.f_code.co_name == name
-
-
-def _read_descriptor(number: int) -> str | None:
-    """Return the path of an open file or folder; None for a pipe and the like."""
-    try:
-        path = os.readlink(f"/proc/self/fd/{number}")
-    except OSError:
-        return None
-    return path if path.startswith(os.sep) else None
-
-
 def _list_packages(path: str) -> Iterator[str]:
     parts = path.split("/")[:-1]
     for length in range(1, len(parts) + 1):
         yield "/".join((*parts[:length], "__init__.py"))
-
-
-class _Watcher:
-    """Asks the kernel which files of a folder are opened, by this process or one that it starts."""
-
-    def __init__(self, descriptor: int, folders: dict[int, str]) -> None:
-        self._descriptor = descriptor
-        self._folders = folders
-
-    @classmethod
-    def open(cls, root: str) -> _Watcher | None:
-        """Watch all folders; None where that cannot be."""
-        descriptor = _libc.inotify_init1(_IN_FLAGS)
-        if descriptor < 0:
-            return None
-        folders: dict[int, str] = {}
-        for folder, _, _ in os.walk(root):
-            number = _libc.inotify_add_watch(descriptor, os.fsencode(folder), ctypes.c_uint32(_IN_OPEN))
-            if number < 0 or len(folders) >= MAX_FOLDERS:
-                os.close(descriptor)
-                return None
-            folders[number] = os.path.relpath(folder, root)
-        watcher = cls(descriptor, folders)
-        for _ in watcher.read():
-            pass  # our own walk
-        return watcher
-
-    def read(self) -> Iterator[tuple[str | None, bool]]:
-        """Yield each path that was opened and whether it is a folder; no path means that some were lost."""
-        while True:
-            try:
-                data = os.read(self._descriptor, 65536)
-            except BlockingIOError:
-                return
-            except OSError:
-                # the repository's code closed it
-                yield None, False
-                return
-            yield from self._parse(data)
-
-    def _parse(self, data: bytes) -> Iterator[tuple[str | None, bool]]:
-        start = 0
-        while start < len(data):
-            number, mask, _, length = struct.unpack_from("iIII", data, start)
-            name = os.fsdecode(data[start + 16 : start + 16 + length].rstrip(b"\0"))
-            start += 16 + length
-            if mask & _IN_OVERFLOW or (number not in self._folders and number >= 0 and not mask & 0x8000):
-                yield None, False
-            elif mask & _IN_ISDIR and name:
-                continue  # each folder reports this itself, too
-            elif number in self._folders:
-                folder = self._folders[number]
-                yield os.path.normpath(os.path.join(folder, name)), bool(mask & _IN_ISDIR)

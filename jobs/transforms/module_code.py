@@ -1,0 +1,200 @@
+"""The code of a module by its statements, with what each of them binds, uses and may do."""
+
+from __future__ import annotations
+
+import ast
+import bisect
+import sys
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from jobs.transforms.bindings import list_values
+from jobs.transforms.fingerprints import Compiled, Module
+from jobs.transforms.inert import InertExpressions, list_defaults, list_hints
+
+_OTHER_ERRORS = frozenset(
+    {
+        "ImportError", "ModuleNotFoundError", "KeyError", "IndexError", "LookupError", "AttributeError", "TypeError",
+        "ValueError", "ZeroDivisionError", "ArithmeticError", "OverflowError", "NameError", "StopIteration", "AssertionError",
+    }
+)  # fmt: skip
+"""Errors that do not say that a file is missing."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One statement at module level."""
+
+    node: ast.stmt
+    code: Compiled
+    bound: frozenset[str]
+    """Names that it binds; empty where it may have another effect."""
+    is_reading: bool
+    """Whether it reads an attribute or an item of a value of the repository."""
+    is_catching: bool
+    """Whether it goes on where a library did not find a file, of which nothing is reported."""
+
+    @property
+    def uses(self) -> frozenset[str]:
+        """Identifiers and words in it."""
+        return self.code.names | self.code.words
+
+
+class ModuleCode:
+    """A module by its statements at module level."""
+
+    def __init__(self, module: Module) -> None:
+        self.path = module.path
+        self.module = module
+        self._inert = InertExpressions(module)
+
+    @cached_property
+    def statements(self) -> list[Statement]:
+        """All of them, in order."""
+        pairs = zip(self.module.tree.body, self.module.compiled, strict=True)
+        return [
+            Statement(node, code, self._list_bound(node), self._is_reading(node), self._is_catching(node, code))
+            for node, code in pairs
+        ]
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """Identifiers of the whole module."""
+        return frozenset().union(*(statement.code.names for statement in self.statements))
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """Words of the texts of the whole module."""
+        return frozenset().union(*(statement.code.words for statement in self.statements))
+
+    @cached_property
+    def base(self) -> frozenset[int]:
+        """Indices of the statements that are always kept."""
+        return frozenset(index for index, statement in enumerate(self.statements) if not statement.bound)
+
+    def list_uses(self, indices: Iterable[int]) -> set[str]:
+        """Return identifiers and words of some statements."""
+        return set().union(*(self.statements[index].uses for index in indices))
+
+    @cached_property
+    def base_uses(self) -> frozenset[str]:
+        """Identifiers and words of the statements that are always kept; names that these only hand on are not used."""
+        used = (index for index in self.base if not _is_handing_on(self.statements[index].node))
+        return frozenset(self.list_uses(used))
+
+    @cached_property
+    def reading(self) -> frozenset[int]:
+        """Indices of the statements that are kept where reading a value may have an effect."""
+        return frozenset(index for index, statement in enumerate(self.statements) if statement.is_reading)
+
+    def passes_module(self, loaded: Collection[str], parts: Collection[str]) -> bool:
+        """Return whether it uses a module as a value, of which anything may then be used.
+
+        Args:
+            loaded: full names of all modules of the repository.
+            parts: their beginnings and ends, as `list_parts` says.
+
+        """
+        imports = [node for node in self.module.nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+        names: dict[str, str] = {}
+        for node in imports:
+            prefix = f"{node.module or ''}." if isinstance(node, ast.ImportFrom) else ""
+            for alias in node.names:
+                top = alias.name if prefix or alias.asname else alias.name.partition(".")[0]
+                names[alias.asname or top] = f"{prefix}{top}".lstrip(".")
+        followed_names = {name: full for name, full in names.items() if full in parts}
+        return any(full in loaded for full in list_values(self.module.tree, followed_names))
+
+    @cached_property
+    def renamed(self) -> dict[str, str]:
+        """Name that an import binds → the name that it has in the other module."""
+        nodes = [node for node in self.module.tree.body if isinstance(node, ast.ImportFrom)]
+        return {alias.asname: alias.name for node in nodes for alias in node.names if alias.asname}
+
+    def find_statement(self, line: int) -> int | None:
+        """Return the index of the statement at a line."""
+        index = bisect.bisect_right(self._begins, line) - 1
+        end = self.statements[index].node.end_lineno if index >= 0 else None
+        return index if end is not None and line <= end else None
+
+    @cached_property
+    def _begins(self) -> list[int]:
+        """Lines at which the statements begin, with their decorators."""
+        return [
+            min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
+            for node in self.module.tree.body
+        ]
+
+    @cached_property
+    def optional(self) -> dict[str, list[int]]:
+        """Name → indices of the statements that are kept only where it is used."""
+        indices: dict[str, list[int]] = {}
+        for index, statement in enumerate(self.statements):
+            for name in statement.bound:
+                indices.setdefault(name, []).append(index)
+        return indices
+
+    @cached_property
+    def transforms(self) -> frozenset[str]:
+        """Names of the declared transforms that are kept only where they are used."""
+        nodes = [statement.node for statement in self.statements if isinstance(statement.node, ast.FunctionDef)]
+        return frozenset(node.name for node in nodes if any(map(self._inert.is_declaring, node.decorator_list)))
+
+    def _list_bound(self, node: ast.stmt) -> frozenset[str]:
+        """Return the names that a statement binds where that is its only effect."""
+        names: set[str] = set()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            is_plain = self._inert.are_inert(list_defaults(node)) and all(
+                map(self._inert.is_hint, self._list_hints(node))
+            )
+            if is_plain and all(
+                self._inert.is_declaring(part) or self._inert.is_wrapping(part) for part in node.decorator_list
+            ):
+                names = {node.name}
+        elif isinstance(node, ast.Assign):
+            if all(isinstance(target, ast.Name) for target in node.targets) and self._inert.is_inert(node.value):
+                names = {target.id for target in node.targets if isinstance(target, ast.Name)}
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            is_plain = self._inert.is_hint(node.annotation) and self._inert.are_inert(filter(None, [node.value]))
+            names = {node.target.id} if is_plain else set()
+        # Python itself uses `__getattr__`, `__all__` and their like
+        return frozenset() if any(name.startswith("__") for name in names) else frozenset(names)
+
+    def _list_hints(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.expr]:
+        """Return the annotations that are evaluated."""
+        return [] if self.module.has_future_annotations else list_hints(node)
+
+    def _is_reading(self, node: ast.stmt) -> bool:
+        """Return whether binding the names of a statement reads an attribute or an item of the repository."""
+        parts: list[ast.expr] = []
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            parts = [*node.decorator_list, *list_defaults(node), *self._list_hints(node)]
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            parts = [*filter(None, [node.value]), *([node.annotation] if isinstance(node, ast.AnnAssign) else [])]
+        reads = [
+            inner for part in parts for inner in ast.walk(part) if isinstance(inner, ast.Attribute | ast.Subscript)
+        ]
+        return not all(self._inert.is_of_library(inner.value) for inner in reads)
+
+    def _is_catching(self, node: ast.stmt, code: Compiled) -> bool:
+        handlers = [inner for inner in ast.walk(node) if isinstance(inner, ast.ExceptHandler)]
+        kinds = [handler.type for handler in handlers]
+        caught = [part for kind in kinds for part in (kind.elts if isinstance(kind, ast.Tuple) else [kind])]
+        others = [part for part in caught if isinstance(part, ast.Name) and part.id in _OTHER_ERRORS]
+        return len(others) < len(caught) or "suppress" in code.names
+
+    @cached_property
+    def libraries(self) -> frozenset[str]:
+        """Names of what it imports, at whatever place, other than from Python itself and this API."""
+        nodes = self.module.nodes
+        names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+        names |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
+        return frozenset(name.partition(".")[0] for name in names) - sys.stdlib_module_names - {"transforms"}
+
+
+def _is_handing_on(node: ast.stmt) -> bool:
+    """Return whether a statement imports names, or lists those that `import *` takes."""
+    if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "__all__":
+        return isinstance(node.value, ast.List | ast.Tuple)
+    return isinstance(node, ast.ImportFrom)
