@@ -118,7 +118,7 @@ def read_everything(server: LiveServer, token: str, branch: str, names: Sequence
     head = {"Authorization": f"Bearer {token}"}
     base = "/api/v1/repositories/nyc"
     ref = quote(branch, safe="")
-    paths = [f"{base}/contents?ref={ref}", f"{base}/commits?ref={ref}", f"{base}/compare?base=master&head={ref}"]
+    paths = [f"{base}/contents?ref={ref}", f"{base}/commits?branch={ref}", f"{base}/compare?base=master&head={ref}"]
     paths += [f"{base}/contents/{quote(name, safe='')}?ref={ref}" for name in names]
     paths += [f"{base}/contents/{quote(name, safe='')}/config?ref={ref}" for name in names]
     answers = []
