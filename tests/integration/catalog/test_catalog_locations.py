@@ -12,6 +12,7 @@ import pytest
 from django.db import connection
 
 from tests.factories.catalog import Catalog, schema, table_path
+from tests.factories.clients import a_rest_client
 from tests.unit.catalog.test_views import version
 from webapp.accounts.services import claim_folder, grant_role
 from webapp.catalog.models import StagedLocation, Table
@@ -20,6 +21,7 @@ from webapp.catalog.services import collector, folders
 from webapp.catalog.services.checking import check_tables
 from webapp.catalog.storage import local_files
 from webapp.core import clock
+from webapp.datasets.models import Dataset
 
 if TYPE_CHECKING:
     from webapp.accounts.models import User
@@ -165,6 +167,13 @@ def test_the_longest_names_have_a_location(catalog: Catalog, lake: Path) -> None
         assert catalog.create_table(f"{'.'.join(deep)}.t").status == 400
     assert catalog.call("POST", "namespaces", {"namespace": [LONG]}).status == 400
     assert catalog.create_table(f"shop.{LONG}").status == 400
+
+
+@pytest.mark.parametrize(("path", "status"), [(f"/shop/{'x' * 255}", 201), (f"/shop/{LONG}", 400), (f"/{LONG}/t", 400)])
+def test_a_dataset_has_only_names_that_the_catalog_takes(catalog: Catalog, admin: User, path: str, status: int) -> None:
+    answer = a_rest_client(admin).post("/api/v1/datasets", {"path": path}, format="json")
+    assert answer.status_code == status, answer.json()
+    assert Dataset.objects.filter(path=path).exists() == (status == 201)
 
 
 def test_a_view_does_not_move_to_a_location_that_is_too_long(catalog: Catalog, lake: Path) -> None:

@@ -19,7 +19,7 @@ from webapp.catalog.rules.errors import AlreadyExists, CommitFailed, DamagedTabl
 from webapp.catalog.rules.iceberg import Metadata
 from webapp.catalog.rules.metadata import no_snapshot, normalise, placeholder
 from webapp.catalog.rules.readable import check_foreign
-from webapp.catalog.rules.refs import SEPARATOR, TableRef, check_name, is_internal, table_ref
+from webapp.catalog.rules.refs import SEPARATOR, TableRef, check_levels, check_name, is_internal, table_ref
 from webapp.catalog.services.folders import (
     check_location,
     check_register_folder,
@@ -48,6 +48,7 @@ def create_empty_table(*, table: str, by: Principal | None) -> TableView:
 
     """
     ref = table_ref(table)
+    check_levels([*ref.namespace, ref.name])
     permissions.check_write(by, ref, MASTER)
     ensure_namespace(levels=ref.namespace)
     location = new_location(ref)
