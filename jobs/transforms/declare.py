@@ -23,7 +23,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Check:
-    """An expectation of an output, checked on the staged data before anybody can read it.
+    """An expectation of an output, checked on the staged data before readers can see it.
 
     `on_error="FAIL"` fails the job, `"WARN"` only says so in its log and result.
     """

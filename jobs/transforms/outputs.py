@@ -24,7 +24,7 @@ WriteMode = Literal["replace", "append"]
 
 
 class IcebergOutput:
-    """One output of a running transform. Nobody else sees what is written before the whole job has succeeded."""
+    """One output of a running transform. What is written is visible to others only after the job has succeeded."""
 
     def __init__(self, target: OutputTarget, connections: Connections) -> None:
         self._target = target
@@ -35,7 +35,7 @@ class IcebergOutput:
         self._added = 0
         self._origins: tuple[ColumnOrigin, ...] = ()
         self._staged: Table | None = None
-        """The table as the commit of the last write answered it; nobody else writes the staging branch."""
+        """The table as the commit of the last write answered it; only this job writes the staging branch."""
 
     @property
     def path(self) -> str:
@@ -141,7 +141,7 @@ class IcebergOutput:
     # --- inside ---
 
     def _lacking(self, table: Table, names: Sequence[str]) -> list[str]:
-        """List the columns of the table that nobody gives values for."""
+        """List the columns of the table that the written data lacks."""
         fields = () if self._is_from_empty else table.schema().fields
         return [field.name for field in fields if field.name not in names]
 
@@ -211,7 +211,7 @@ class IcebergOutput:
 
 
 def read_arrow(data: object, path: str) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
-    """Return the schema and batches of Arrow data that somebody writes to a dataset."""
+    """Return the schema and batches of Arrow data that a transform writes to a dataset."""
     if isinstance(data, pa.Table):
         return data.schema, data.to_batches()
     if isinstance(data, pa.RecordBatch):

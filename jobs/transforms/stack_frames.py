@@ -11,7 +11,7 @@ _FOLDER = os.path.dirname(__file__)
 RECORDING = frozenset(
     os.path.join(_FOLDER, f"{name}.py") for name in ("file_watcher", "interpreter_hooks", "stack_frames", "trace")
 )
-"""Files of the modules that record; their frames are nobody's code."""
+"""Files of the modules that record; their frames are not user code."""
 _QUESTIONS = frozenset(code.__code__.co_filename for code in (os.path.exists, os.path.lexists, pathlib.Path.exists))
 _KINDS = frozenset(
     {

@@ -69,10 +69,10 @@ class ApiView(APIView):
 
     @property
     def principal(self) -> Principal:
-        """Who is asking.
+        """The user who asks.
 
         Raises:
-            Unauthenticated: nobody known.
+            Unauthenticated: no valid user.
 
         """
         principal: Principal | None = getattr(self.request._request, "principal", None)
@@ -85,7 +85,7 @@ class ApiView(APIView):
         """The JSON object that was sent.
 
         Raises:
-            BadRequest: it is no object, nested beyond all use, or has more values than anybody means.
+            BadRequest: it is no object, nested beyond all use, or has more values than MOST_VALUES.
             TooLarge: it is larger than this address takes.
 
         """
@@ -135,7 +135,7 @@ class ApiView(APIView):
         if request.method != "POST" or key is None:
             return super().dispatch(request, *args, **kwargs)
         principal: Principal | None = getattr(request, "principal", None)
-        # What is refused at the door leaves no key behind, and no kept answer is for whoever would be refused.
+        # A request that is refused here leaves no key, and gets no kept answer.
         if principal is None or _is_forged(request):
             return super().dispatch(request, *args, **kwargs)
 

@@ -57,7 +57,7 @@ class BadRequest(AppError):
 
 
 class Unauthenticated(AppError):
-    """Nobody known is asking."""
+    """The request has no valid user."""
 
     status = 401
     title = "Not signed in"

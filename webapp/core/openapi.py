@@ -25,7 +25,7 @@ PROBLEM_JSON = "application/problem+json"
 _OPERATIONS = frozenset({"get", "post", "put", "patch", "delete"})
 SENTENCES = {
     400: "The request cannot be read: the message names the member or parameter.",
-    401: "Nobody known is asking.",
+    401: "The request has no valid user.",
     403: "Known, visible, and not allowed.",
     404: "Not there, or not to be seen by who asks.",
     409: "It is in another state than the request supposes, or the Idempotency-Key is in use.",
@@ -78,7 +78,7 @@ def list_query_parameters(view: type[APIView], method: str) -> frozenset[str] | 
 
 @cache
 def _read_query_parameters(view: type[APIView], name: str) -> frozenset[str]:
-    # Its own instance: the one at the class belongs to whoever writes the document at this moment.
+    # An instance of its own: the one of the class may be describing the whole document at this moment.
     schema: ApiSchema = getattr(getattr(view, name), "kwargs", {}).get("schema", ApiSchema)()
     return schema.list_query_parameters(view, name)
 

@@ -68,7 +68,7 @@ def _mac(position: int, chain: str, *, key: str) -> str:
 
 
 def mac_of_gap(first: int, last: int, chain: str, *, key: str) -> str:
-    """Return the keyed digest that tells entries removed for their age from those that somebody took out."""
+    """Return the keyed digest that tells entries removed for their age from those that were taken out."""
     return hmac.new(f"audit gap\0{key}".encode(), f"{first}:{last}:{chain}".encode(), hashlib.sha256).hexdigest()
 
 

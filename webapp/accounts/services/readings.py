@@ -60,7 +60,7 @@ def note_reading(*, by: Principal, verb: str, object: str, branch: str = "") -> 
 
 
 def note_refusal(*, by: Principal | None, verb: str, object: str, detail: Mapping[str, Any]) -> None:
-    """Count a request that was refused for who asked; nobody known is `anonymous`, with the address in the detail."""
+    """Count a request that was refused for want of rights; without a valid user it is `anonymous`."""
     _note(by=by, verb=verb, object=object, branch="", outcome=REFUSED, detail=detail)
 
 
@@ -101,7 +101,7 @@ def _bound(refusal: _Reading) -> _Reading:
 
 
 def note_turned_away(*, method: str, path: str, address: str, error: AppError) -> None:
-    """Count a request that the event loop refuses before anybody knows who sent it; to be too busy is no refusal."""
+    """Count a request that the event loop refuses before its sender is known. Being too busy is not a refusal."""
     if error.status < Unavailable.status:
         detail = {"status": error.status, "code": error.code, "address": address}
         note_refusal(by=None, verb=f"request_{method.lower()}", object=path, detail=detail)

@@ -20,7 +20,7 @@ class ColumnUse(StrEnum):
     NOT_NAMED = "not_named"
     """It has them nowhere, or asks for other columns alone."""
     NOT_KNOWN = "not_known"
-    """Nobody has looked, or it has too many words."""
+    """The code was not analysed, or has too many words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def judge_column(column: str, *, path: str, code: SpecColumns | None) -> ColumnU
     Args:
         column: its full name, nested names joined by dots.
         path: the input that has it.
-        code: None where nobody has looked.
+        code: None if the code was not analysed.
 
     """
     if code is None:

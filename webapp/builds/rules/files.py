@@ -1,4 +1,4 @@
-"""How a file that somebody uploads is read, where they say so."""
+"""How an uploaded file is read, as far as the user says so."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ TYPES = ("boolean", "int", "long", "float", "double", "date", "timestamp", "time
 
 @dataclass(frozen=True, slots=True)
 class FileForm:
-    """What somebody says about a file; the rest is found in the file."""
+    """What the user says about a file; the rest is found in the file."""
 
     delimiter: str = ""
     """Of a CSV file, as `has_header` is."""
@@ -54,7 +54,7 @@ def explain_unread(error: str) -> str:
 
 
 def list_types(kind: str, file_format: str) -> tuple[str, ...]:
-    """Return the types that somebody may choose for a column of this type: of one that holds others few make sense."""
+    """Return the types that a user can choose for a column of this type: of one that holds others few make sense."""
     is_nested = kind.endswith("[]") or kind.startswith(("struct", "list", "map", "large_list", "fixed_size_list"))
     if not is_nested:
         return TYPES

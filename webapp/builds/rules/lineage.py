@@ -8,7 +8,7 @@ from typing import NamedTuple
 from webapp.builds.rules.values import Spec
 
 MAX_NODES = 150
-"""More than this nobody can read; the page says that it is cut."""
+"""Nodes in a graph. A larger one cannot be read; the page says that it is cut."""
 
 
 class Edge(NamedTuple):

@@ -21,7 +21,7 @@ class MadeOf(TypedDict):
 
 
 def choose_sources(origins: Sequence[ColumnOrigin], *, inputs: Collection[str]) -> list[MadeOf]:
-    """Return what is kept of what a job tells: columns that are made of its own inputs, as far as anybody can read them.
+    """Return the reported columns that are made from the job's own inputs; none if they are too many to keep.
 
     Args:
         origins: what the job tells.

@@ -21,7 +21,7 @@ class BuildState(State):
     RUNNING = "RUNNING", "Running", "run", "Jobs run or wait for their turn."
     COMPLETED = "COMPLETED", "Completed", "ok", "Every job completed or was fresh."
     FAILED = "FAILED", "Failed", "bad", "The plan could not be made, or a job failed."
-    ABORTED = "ABORTED", "Aborted", "abort", "Somebody cancelled the build."
+    ABORTED = "ABORTED", "Aborted", "abort", "The build was cancelled."
 
     @classmethod
     @cache

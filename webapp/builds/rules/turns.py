@@ -1,7 +1,7 @@
 """Whose build comes next: users take turns, however many builds each of them asks for.
 
 This is start-time fair queueing. A build's turn never changes, so turns (and, among equals, ids) put all builds in one
-order: whoever waits, waits for an earlier one, the first never waits for another, and a build is overtaken by as many
+order: a build waits only for earlier ones, the first never waits for another, and a build is overtaken by as many
 later ones at most as there are turns between its own and the turn that was being served when it came.
 """
 

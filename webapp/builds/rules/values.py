@@ -106,7 +106,7 @@ class DatasetState:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What somebody asked to build."""
+    """What a user asked to build."""
 
     chain: tuple[str, ...]
     targets: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What builds wait for: an earlier build in a queue, whoever writes an output now, code that is not published yet."""
+"""What builds wait for: an earlier build in a queue, a build or user that writes an output now, code that is not published yet."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 SHORT_SHA = 7
 FREE = "Nothing is in its way any more: it is planned next."
 _STOOD = ("Waits for build ", "Waits for transaction ")
-"""How the sentences begin that are true only as long as somebody stands or writes there."""
+"""How the sentences begin that are true only while another build or transaction is in the way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class EarlierBuild:
 
 @dataclass(frozen=True, slots=True)
 class OpenWriter:
-    """Whoever writes a dataset on a branch now."""
+    """A build or user that writes a dataset on a branch now."""
 
     transaction: str
     path: str
@@ -47,13 +47,13 @@ class OpenWriter:
         return message if self.build else f"{message} {self._explain_person()}"
 
     def _explain_person(self) -> str:
-        """Say how idle somebody's open transaction is, who may end it, and from when on others may."""
+        """Explain how idle a user's open transaction is, who can end it, and from when on others can."""
         written = f"last written {_write_time(self.written_at)}" if self.written_at else "not written yet"
         text = f"It is open since {_write_time(self.started_at)} UTC, {written}: {self.by} or a maintainer commits or aborts it"
         if self.abortable_at is None:
             return f"{text}."
         since = _write_time(self.abortable_at)
-        return f"{text}; if nothing more is written, whoever may write there aborts it from {since} UTC on."
+        return f"{text}; if nothing more is written, every writer can abort it from {since} UTC on."
 
 
 def _write_time(at: datetime) -> str:
@@ -61,7 +61,7 @@ def _write_time(at: datetime) -> str:
 
 
 def has_stood(reason: str) -> bool:
-    """Return whether what a build wrote down when it looked is of somebody who may have passed on since."""
+    """Return whether the recorded reason names a build or transaction that may have finished since."""
     return reason.startswith(_STOOD)
 
 

@@ -32,7 +32,7 @@ RETRY_MS = 2000
 LINES_PER_LOOK = 500
 WITHDRAWN = {"reason": "withdrawn", "code": 1}
 RIGHTS_SECONDS = 2
-"""How long somebody may go on reading whose rights were taken away."""
+"""Seconds for which a stream can go on after its reader lost their rights."""
 LOST_LOG_SECONDS = 5
 """A finished job without a closing line: its worker died before it could write one."""
 

@@ -30,7 +30,7 @@ FRAGMENTS = {"live", "log"}
 
 @require_GET
 def list_builds(request: HttpRequest) -> HttpResponse:
-    """Show all builds that somebody may see."""
+    """Show all builds that the reader can see."""
     filters = queries.BuildFilter.read_page(request.GET)
     page = read_builds_page(signed_in(request), filters=filters, page=_read_page(request))
     return pages.render(request, "builds/builds.html", page, fragment="list")

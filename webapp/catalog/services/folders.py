@@ -1,4 +1,4 @@
-"""The folders of tables and views: given by this server, and chosen or taken over only where nobody else's files can be hit."""
+"""The folders of tables and views: given by this server, and chosen or taken over only where no other table has files."""
 
 import secrets
 from collections.abc import Iterator
@@ -148,7 +148,7 @@ def _check_free(
             raise Malformed(message)
     for staged in StagedLocation.objects.filter(_around(location), staged_at__gte=_staged_since()):
         if overlap(staged.location, location) and not _is_staged_by(staged, location, by):
-            message = f"{location} cannot be taken: somebody is making a table there, above or below it"
+            message = f"{location} cannot be taken: a table is being made there, above or below it"
             raise Malformed(message)
 
 

@@ -24,7 +24,7 @@ from webapp.runtime.object_store import Absent, StoredObject
 FOLDER_MODE = 0o755
 FILE_MODE = 0o644
 # A job's sandbox shows the job these folders, and no other job's for writing; until the job has ended, when its keeper
-# takes them over, they belong to nobody in particular, since its user is chosen late.
+# takes them over, they have no owner of their own, since the user of the job is chosen late.
 OWN_MODE = 0o777
 _PARTS = ("data", "metadata")
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -77,7 +77,7 @@ def open_foreign(location: str, *, root: str) -> tuple[int, int]:
 
 
 def open_beneath(root: str, location: str) -> int:
-    """Open a file that anybody may have put below a folder; return its descriptor.
+    """Open a file that any user may have put below a folder; return its descriptor.
 
     Raises:
         OSError: it is not there, cannot be read, is no regular file or outside of the folder.
@@ -265,7 +265,7 @@ def _has_files(folder: int, *, but: str) -> bool:
             for _, folders, names, here in os.fwalk(".", dir_fd=folder, onerror=_raise)
         )
     except FileNotFoundError:
-        return True  # somebody removes what is there at this moment
+        return True  # what is there is being removed at this moment
 
 
 def _raise(error: OSError) -> None:

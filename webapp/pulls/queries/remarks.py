@@ -106,7 +106,7 @@ class RemarkReader:
 
     @classmethod
     def of(cls, principal: Principal, pull: PullRequest) -> RemarkReader:
-        """Look up the rights of whoever asks, and what they have pending."""
+        """Look up the rights of the reader, and their pending comments."""
         name = pull.repository.name
         may_write, may_maintain = (can_repository(principal, name, right) for right in ("write", "maintain"))
         return cls(principal.user_id, may_write, may_maintain, read_pending(principal, pull))
@@ -424,7 +424,7 @@ def _list_replies(comment: Comment, reader: RemarkReader) -> list[Comment | Pend
 
 
 def _make_pending(comment: PendingComment, *, where: str, is_outdated: bool) -> Remark:
-    """Return a comment of the reader's own pending review: nobody resolves, answers or commits it before."""
+    """Return a comment of the reader's own pending review: it cannot be resolved, answered or committed before it is submitted."""
     place: Comment | PendingComment = comment.thread or comment
     return Remark(
         id=comment.pk,

@@ -114,7 +114,7 @@ def _check_blockers(
 
 
 def check_loads(pull: PullRequest, by: Principal) -> None:
-    """Refuse whoever may not load on the target what merging loads there.
+    """Refuse users who may not load on the target what merging loads there.
 
     Raises:
         PermissionDenied: it says which right is missing.
@@ -167,7 +167,7 @@ def insert_merge(
     """Write down what is to land.
 
     Raises:
-        Conflict: somebody else is merging it, or it was closed or changed at this moment.
+        Conflict: another merge has begun, or it was closed or changed at this moment.
 
     """
     rows = list(pull.datasets.all())
@@ -197,7 +197,7 @@ def insert_merge(
                 merged_by_id=by.user_id,
             )
     except IntegrityError:
-        raise Conflict("Somebody else is merging it at this moment.", code="merge_running") from None
+        raise Conflict("Another merge of it has begun at this moment.", code="merge_running") from None
 
 
 def _write_message(pull: PullRequest, method: str) -> str:

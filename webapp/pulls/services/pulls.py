@@ -373,7 +373,7 @@ def add_review(
 
 
 def _check_accepted(pull: PullRequest, by: Principal) -> None:
-    """Refuse the approval of somebody who rejects a part of it."""
+    """Refuse the approval of a reviewer who rejects a part of it."""
     verdicts = list_verdicts(pull, pull.datasets.all())
     own = [
         verdict.path
@@ -468,7 +468,7 @@ def _follow_datasets(pull: PullRequest) -> None:
 
 
 def _is_current(after: Transaction, code: str, *, is_changed: bool) -> bool:
-    """Return whether the rows are what the source's code makes; what somebody loaded is that of no code that changes."""
+    """Return whether the rows are what the source's code makes; what a user loaded comes from no code that changes."""
     code_of_rows = builds.find_token(transaction=after) if code else ""
     return code_of_rows == code or (not code_of_rows and not is_changed)
 

@@ -86,7 +86,7 @@ def edit_comment(*, comment: Comment, body: str, by: Principal) -> Comment:
     """Change what a comment says; what it said before stays with it.
 
     Raises:
-        PermissionDenied: somebody else wrote it.
+        PermissionDenied: another user wrote it.
         InvalidInput: no text, or too much of it.
         Conflict: it was deleted.
 
@@ -180,7 +180,7 @@ def mark_viewed(*, pull: PullRequest, place: str, content: str, by: Principal) -
 
 
 def record_pull_act(pull: PullRequest, verb: str, *, by: Principal | None, **detail: Any) -> None:
-    """Write into the audit log what somebody did to a pull request, or nobody, where it follows from another act."""
+    """Record an action on a pull request in the audit log; without a user if it follows from another action."""
     record_audit(by=by, verb=verb, object=f"{pull.repository.name}#{pull.number}", branch=pull.source, detail=detail)
 
 
@@ -238,7 +238,7 @@ def read_place(
 
 
 def _lock_comment(comment: Comment) -> Comment:
-    """Return it as it is now, so that nobody else changes it until the transaction ends."""
+    """Return it as it is now, locked until the transaction ends."""
     locked = Comment.objects.select_for_update(of=("self",)).select_related("pull__repository", "pull__author")
     now = locked.get(pk=comment.pk)
     if now.deleted_at is not None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from webapp.pulls.models import PullRequest
 
 SHOWN_HERE = {"head_moved", "target_moved", "merge_conflict"}
-"""Conflicts after which somebody looks at the files again."""
+"""Conflicts after which the page shows the files again."""
 
 
 @shows_code

@@ -434,7 +434,7 @@ def review(request: HttpRequest, pull: PullRequest, by: Principal) -> str:
 
 @_form()
 def reviewers(request: HttpRequest, pull: PullRequest, by: Principal) -> str:
-    """Ask somebody for a review, again, or no more; a name alone is that of a person, else of a group."""
+    """Request a review, request it again, or withdraw the request. A name is that of a user, else of a group."""
     users, groups = request.POST.getlist("user"), request.POST.getlist("group")
     if name := request.POST.get("name", "").strip():
         (groups if is_group(name) else users).append(name)

@@ -226,7 +226,7 @@ def _open(request: HttpRequest, place: _OpenFile, form: EditForm, drafts: list[s
 
 
 def _unchecked(form: EditForm) -> EditForm:
-    """Return the form as it was typed, for somebody who does not commit yet and so has nothing to mend."""
+    """Return the form as it was typed, without errors: its author does not commit yet."""
     return EditForm(initial={name: form.data.get(name, "") for name in form.fields})
 
 

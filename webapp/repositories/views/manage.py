@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @require_GET
 def repositories(request: HttpRequest) -> HttpResponse:
-    """List the repositories that somebody may see."""
+    """List the repositories that the reader can see."""
     number = read_count(request.GET.get("page", "")) or 1
     page = repositories_page(signed_in(request), q=request.GET.get("q", "").strip(), page=number)
     return pages.render(request, "repositories/repositories.html", page)
