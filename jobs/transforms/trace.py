@@ -68,6 +68,8 @@ class Trace:
     searched: set[str] = field(default_factory=set)
     """Folders that Python is listing to look for modules, not reported by the kernel yet."""
     watcher: FileWatcher | None = None
+    loaded_before: frozenset[str] = field(default_factory=lambda: frozenset(sys.modules))
+    """Modules that no file of the repository can replace, because Python has them already."""
 
     def list_closure(self, path: str) -> set[str]:
         """Return a module, everything that it imported directly or indirectly, and the packages around them."""
@@ -114,8 +116,9 @@ class Trace:
 
     def _look_for(self, module: ModuleType, names: tuple[str, ...], importer: str) -> None:
         """Record what may be added to the repository and would be imported in the place of something else."""
-        if self.find_path(getattr(module, "__file__", None)) is None:
-            self.add_absent(module.__name__.partition(".")[0], importer)
+        top = module.__name__.partition(".")[0]
+        if top not in self.loaded_before and self.find_path(getattr(module, "__file__", None)) is None:
+            self.add_absent(top, importer)
         for name in names:
             if name != "*" and not hasattr(module, name):
                 self.add_absent(f"{module.__name__}.{name}", importer)
