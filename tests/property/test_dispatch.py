@@ -431,6 +431,7 @@ class Dispatch(RuleBasedStateMachine):
     @rule(seconds=st.integers(1, 90))
     def pass_time(self, seconds: int) -> None:
         self.ahead += timedelta(seconds=seconds)
+        clock._settled = clock._SettledClock()  # time passes, no clock is set
 
     @rule()
     def sweep(self) -> None:

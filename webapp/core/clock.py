@@ -62,7 +62,7 @@ def cautious_now() -> datetime:
     return _cautious.now()
 
 
-class _Settled:
+class _SettledClock:
     """The database's clock, set ahead only after a while and set back at once."""
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ class _Settled:
         return datetime.fromtimestamp(since_boot + self._offset, UTC)
 
 
-_settled = _Settled()
+_settled = _SettledClock()
 
 
 def settled_now() -> datetime:

@@ -32,7 +32,7 @@ class ProcessState:
 
 def read_groups(leaders: Collection[int]) -> dict[int, list[ProcessState]]:
     """Return the processes of process groups, by the leader of each group."""
-    found: dict[int, list[ProcessState]] = defaultdict(list)
+    groups: dict[int, list[ProcessState]] = defaultdict(list)
     for name in os.listdir("/proc"):
         if not name.isdigit():
             continue
@@ -41,5 +41,5 @@ def read_groups(leaders: Collection[int]) -> dict[int, list[ProcessState]]:
             group = int(fields[2])
             if group in leaders:
                 used = (int(fields[11]) + int(fields[12])) / _TICKS_PER_SECOND
-                found[group].append(ProcessState(int(name), fields[0], used))
-    return found
+                groups[group].append(ProcessState(int(name), fields[0], used))
+    return groups
