@@ -111,7 +111,15 @@ def stop_in(stack: SupervisedStack, part: str, dice: random.Random) -> None:
     pid = stack.status()[part]["pid"]
     process = find_process(pid) if pid else None
     if process is not None:
-        stop(dice.choice([process, *(list_descendants(pid) if part in OF_MANY else [])]))
+        # What has a group of its own, such as a program of Git, has a deadline of its own, too.
+        below = [each for each in list_descendants(pid) if part in OF_MANY and _find_group(each.pid) == pid]
+        stop(dice.choice([process, *below]))
+
+
+def _find_group(pid: int) -> int | None:
+    with contextlib.suppress(ProcessLookupError):
+        return os.getpgid(pid)
+    return None
 
 
 def stop(process: Process) -> None:
