@@ -46,6 +46,8 @@ CATALOG_BUSY = "ServiceUnavailableError"
 """Code of a job's error: the catalog answered 503 until the job gave up. PyIceberg's name for it."""
 LOST_COMMIT = "CommitFailedException"
 """Code of a job's error: other commits won every race until the job gave up. PyIceberg's name for it."""
+CLOCK_BEHIND = "InvalidUpdateTimestamp"
+"""Code of a job's error: Spark's clock is behind the one that dated the table."""
 
 
 class ProtocolError(ValueError):

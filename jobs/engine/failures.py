@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
-from jobs.protocol import LOST_COMMIT
+from jobs.protocol import CLOCK_BEHIND, LOST_COMMIT
 
 LONGEST = 2000
 _LOST_BY_SPARK = f"org.apache.iceberg.exceptions.{LOST_COMMIT}"
+_REFUSED_FOR_CLOCK = "Invalid update timestamp"
 _TRANSPORT = re.compile(
     r'status = StatusCode\.(?P<status>\w+)\s+details = "(?P<details>.*?)"\s+debug_error_string', re.DOTALL
 )
@@ -21,8 +22,10 @@ def is_out_of_memory_beside_spark(error: BaseException) -> bool:
 
 def name_kind(error: BaseException) -> str:
     """Return the name of an error's class; of a lost commit PyIceberg's, also where Spark reports it."""
-    is_lost_by_spark = type(error).__module__.startswith("pyspark") and _LOST_BY_SPARK in str(error)
-    return LOST_COMMIT if is_lost_by_spark else type(error).__name__
+    said = str(error) if type(error).__module__.startswith("pyspark") else ""
+    if _LOST_BY_SPARK in said:
+        return LOST_COMMIT
+    return CLOCK_BEHIND if _REFUSED_FOR_CLOCK in said else type(error).__name__
 
 
 def describe(error: BaseException) -> str:

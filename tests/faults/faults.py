@@ -22,7 +22,7 @@ from tests.factories.broker import empty_broker
 from tests.factories.builds import ROOT, wait_until
 from tests.factories.disks import filled
 from tests.factories.postgres import Postgres, ask_database
-from tests.factories.supervised import SupervisedStack, find_process, list_descendants
+from tests.factories.supervised import Process, SupervisedStack, find_process, list_descendants
 from tests.faults.client import Client
 from tests.faults.leftovers import collect_beside_writers
 
@@ -36,6 +36,8 @@ CONTENT = f"/api/v1/repositories/shop/contents/{SPARE}?ref={DAMAGED}"
 COMPARISON = "/datasets/{dataset}/compare?{ends}"
 JUMPS = (120, -120, 86_400, -86_400, 31_536_000, -31_536_000)
 KILLED = ("web", "worker-quick", "worker-builds", "sweep", "fork-server", "spark")
+REPLACED_S = 20
+"""Maximum time in seconds until a part that hangs is ended."""
 OF_MANY = frozenset({"web", "spark"})
 """Parts that are several processes, of which each may die."""
 
@@ -63,6 +65,7 @@ def list_faults(
     """
     there = [part for part in KILLED if part in stack.status()]
     kills = [Fault(f"kill -9 in {part}", lambda part=part: kill_in(stack, part, dice)) for part in there]
+    kills += [Fault(f"SIGSTOP in {part}", lambda part=part: stop_in(stack, part, dice)) for part in there]
     if with_supervisor:
         kills.append(Fault("kill -9 of the supervisor", lambda: kill_supervisor(stack)))
     return [
@@ -101,6 +104,29 @@ def kill_in(stack: SupervisedStack, part: str, dice: random.Random) -> None:
     process = find_process(pid) if pid else None
     if process is not None:
         dice.choice([process, *(list_descendants(pid) if part in OF_MANY else [])]).kill()
+
+
+def stop_in(stack: SupervisedStack, part: str, dice: random.Random) -> None:
+    """SIGSTOP of one process of a part, which the supervisor has to replace."""
+    pid = stack.status()[part]["pid"]
+    process = find_process(pid) if pid else None
+    if process is not None:
+        # What has a group of its own, such as a program of Git, has a deadline of its own, too.
+        below = [each for each in list_descendants(pid) if part in OF_MANY and _find_group(each.pid) == pid]
+        stop(dice.choice([process, *below]))
+
+
+def _find_group(pid: int) -> int | None:
+    with contextlib.suppress(ProcessLookupError):
+        return os.getpgid(pid)
+    return None
+
+
+def stop(process: Process) -> None:
+    """SIGSTOP of a process; it is ended in time."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process.pid, signal.SIGSTOP)
+    wait_until(lambda: not process.lives, seconds=REPLACED_S)
 
 
 def kill_supervisor(stack: SupervisedStack) -> None:

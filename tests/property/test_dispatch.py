@@ -351,7 +351,9 @@ class Dispatch(RuleBasedStateMachine):
         self.messages.start()
         self.ahead = timedelta()
         now = clock.now
-        self.time = mock.patch("webapp.core.clock.now", lambda: now() + self.ahead)
+        self.time = mock.patch.multiple(
+            clock, now=lambda: now() + self.ahead, shared_now=lambda: now() + self.ahead, _settled=clock._SettledClock()
+        )
         self.time.start()
         self.asked: dict[Any, Asked] = {}
         self.workers: list[Any] = []
@@ -431,6 +433,7 @@ class Dispatch(RuleBasedStateMachine):
     @rule(seconds=st.integers(1, 90))
     def pass_time(self, seconds: int) -> None:
         self.ahead += timedelta(seconds=seconds)
+        clock._settled = clock._SettledClock()  # time passes, no clock is set
 
     @rule()
     def sweep(self) -> None:

@@ -41,7 +41,7 @@ from webapp.runtime.web.limits import find_body_limit  # noqa: E402
 from webapp.runtime.web.pages import PagesApp  # noqa: E402
 from webapp.runtime.web.places import CONNECTIONS, IDLE_OF_ADDRESS, Places  # noqa: E402
 from webapp.runtime.web.proxies import Proxies, drop_underscores  # noqa: E402
-from webapp.runtime.web.pulse import Pulse  # noqa: E402
+from webapp.runtime.web.pulse import LoopPulse  # noqa: E402
 from webapp.runtime.web.shares import UNTIL_SENT  # noqa: E402
 from webapp.runtime.web.watchdog import Watchdog  # noqa: E402
 
@@ -136,7 +136,7 @@ pages = PagesApp(
     note_refused=_note_refused,
 )
 places = Places(CONNECTIONS, trusts=proxies.trusts, idle_of_address=IDLE_OF_ADDRESS)
-pulse = Pulse()
+pulse = LoopPulse()
 _streaming: set[int] = set()
 _owners: OrderedDict[bytes, str] = OrderedDict()
 """Users by a digest of their credentials, as they were looked up; a right is never taken from here."""

@@ -1,4 +1,4 @@
-"""The web part as a program: `python -m webapp.config.web [--socket-fd N | --host H --port N] [--health-fd N] [--workers N]`.
+"""The web part as a program: `python -m webapp.config.web [--socket-fd N | --host H --port N] [--workers N]`.
 
 Granian with two things of our own. The listening socket may come from the supervisor: while a new web process comes up,
 connections wait in it and none is refused. And the workers die with their parent, even by `kill -9`: one that lived on
@@ -27,6 +27,7 @@ from granian.log import LogLevels
 from granian.server import MPServer
 
 from webapp.runtime.lifelines import die_with
+from webapp.runtime.pulses import take_pipe
 from webapp.runtime.web.places import CONNECTIONS
 
 BACKLOG = 1024
@@ -62,7 +63,7 @@ class WebServer(MPServer):
         vars(self).update(_sfd=number, _shd=holder(number, False, BACKLOG), _ssp=None, _sso=None)
 
 
-def load_application(_target: str, *, parent: int, port: int, health: socket.socket | None) -> Any:
+def load_application(_target: str, *, parent: int, port: int, pipe: int | None) -> Any:
     """Load the application, in each worker right after its fork."""
     die_with(parent)
     from webapp.accounts.queries import session_uses, token_uses
@@ -71,8 +72,7 @@ def load_application(_target: str, *, parent: int, port: int, health: socket.soc
     token_uses.start()
     session_uses.start()
     asgi.places.watch(port)
-    if health is not None:
-        asgi.pulse.listen_at(health)
+    asgi.pulse.use(pipe)
     return asgi.application
 
 
@@ -82,9 +82,6 @@ def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.config.settings")
     parser = argparse.ArgumentParser(prog="python -m webapp.config.web")
     parser.add_argument("--socket-fd", type=int, help="a listening socket that the caller has opened")
-    parser.add_argument(
-        "--health-fd", type=int, help="a listening Unix socket at which the event loops tell that they run"
-    )
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8000)
     parser.add_argument("--workers", type=int, default=settings.TRIBUTARY_WEB_WORKERS)
@@ -108,7 +105,7 @@ def main() -> None:
         load_application,
         parent=parent,
         port=listener.getsockname()[1],
-        health=None if options.health_fd is None else socket.socket(fileno=options.health_fd),
+        pipe=take_pipe(),
     )
     WebServer(listener, workers=options.workers).serve(target_loader=load)
 

@@ -4,6 +4,8 @@ The row is the truth about its work, and a message only rings for it. Of all wor
 it until its lease is over. Each claim counts the attempt up, and what a worker writes through `held` reaches its own attempt
 alone: whoever was slow, or only seemed dead, changes nothing any more. The sweep finds what nobody was rung for, and what
 those held who are lost.
+
+Leases are times of the database's clock. When it is set ahead, nobody is lost before they could renew their lease.
 """
 
 from __future__ import annotations
@@ -61,15 +63,15 @@ class Leases(Moves[Row_co], Generic[Row_co]):
 
     def free(self) -> Self:
         """Return those that a worker may take now."""
-        return self.waiting().exclude(**{f"{self.until}__gt": clock.now()})
+        return self.waiting().exclude(**{f"{self.until}__gt": clock.shared_now()})
 
     def forgotten(self) -> Self:
         """Return those that nobody has taken though a worker was rung for them a while ago."""
-        return self.free().exclude(rung_at__gt=clock.now() - RING_AGAIN)
+        return self.free().exclude(rung_at__gt=clock.shared_now() - RING_AGAIN)
 
     def note_rung(self) -> None:
         """Write down that a worker was rung for them."""
-        self.update(rung_at=clock.now())
+        self.update(rung_at=clock.shared_now())
 
     def check_room(self, *, most: int, noun: str) -> None:
         """Refuse to start more of them while so many are not over yet.
@@ -114,7 +116,7 @@ class Leases(Moves[Row_co], Generic[Row_co]):
 
         """
         attempt = getattr(row, self.fence)
-        values = {self.fence: attempt + 1, self.until: clock.now() + self.lease, **values}
+        values = {self.fence: attempt + 1, self.until: clock.shared_now() + self.lease, **values}
         if not self.free().filter(pk=row.pk, **{self.fence: attempt})._begin(values):
             return False
         for name, value in values.items():
@@ -138,7 +140,7 @@ class Leases(Moves[Row_co], Generic[Row_co]):
 
     def renew(self, **values: Any) -> bool:
         """Prolong the lease; return whether there still is one."""
-        return bool(self.update(**{self.until: clock.now() + self.lease, **values}))
+        return bool(self.update(**{self.until: clock.shared_now() + self.lease, **values}))
 
     def prune(self, find_folder: Callable[[Row_co], Path]) -> int:
         """Remove the first of them, each with the folder of what came of it; return how many."""
@@ -151,16 +153,16 @@ class Leases(Moves[Row_co], Generic[Row_co]):
 
     def lost(self) -> Self:
         """Return those whose worker has not renewed its lease: it is dead, or so slow that its result may not count."""
-        return self.claimed().filter(**{f"{self.until}__lt": clock.now()})
+        return self.claimed().filter(**{f"{self.until}__lt": clock.settled_now()})
 
     def give_back(self, *, lost: int = 0, **values: Any) -> int:
         """Let them wait again: what they need is not there now, or `lost`, their worker or a part died under them."""
-        values = {"rung_at": clock.now(), "lost": F("lost") + lost, **values}
+        values = {"rung_at": clock.shared_now(), "lost": F("lost") + lost, **values}
         return self.move(to=self.waits, was=self.runs, **{self.until: None}, **values)
 
     def retry(self) -> int:
         """Let those wait again, and be rung for at once, whose worker or a part died under them; again and again it may not."""
-        return self.filter(lost__lt=MAX_LOST).give_back(lost=1, rung_at=clock.now() - RING_AGAIN)
+        return self.filter(lost__lt=MAX_LOST).give_back(lost=1, rung_at=clock.shared_now() - RING_AGAIN)
 
 
 def ring_forgotten(rows: Leases[Row], ring: Callable[[Row], object], *, queue: str) -> int:

@@ -19,6 +19,8 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
+from webapp.core import clock
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -126,7 +128,7 @@ def _sight(repository: Path) -> dict[str, _Seen]:
 def remove_leftovers(repository: Path) -> int:
     """Remove unfinished objects and pushes of dead writers; return how many."""
     oldest = _find_oldest_lease(repository)
-    before = time.time() - LEFTOVER_SECONDS
+    before = clock.cautious_now().timestamp() - LEFTOVER_SECONDS
     count = 0
     for pattern in _LEFTOVERS:
         for path in (repository / "objects").glob(pattern):

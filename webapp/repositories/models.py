@@ -304,7 +304,7 @@ class PublicationRows(Leases["Publication"]):
 
     def running(self) -> Self:
         """Return those that a worker has now."""
-        return self.waiting().filter(lease_until__gt=clock.now())
+        return self.waiting().filter(lease_until__gt=clock.shared_now())
 
 
 class Publication(models.Model):

@@ -7,6 +7,8 @@ Modules:
     home_lock: one supervisor for each role on a home.
     handed_over: secrets in files instead of environments.
     probes: short questions to the parts.
+    pulses: signs of life of a part.
+    process_groups: the processes of a part.
     health: whether each part works.
     broker: the queue of a machine by itself.
     doorbell: a worker, rung with an id.

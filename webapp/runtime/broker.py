@@ -13,6 +13,7 @@ import json
 import logging
 import os
 import sqlite3
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -29,6 +30,8 @@ CREATE TABLE IF NOT EXISTS message (id INTEGER PRIMARY KEY, queue TEXT NOT NULL,
 CREATE UNIQUE INDEX IF NOT EXISTS message_once ON message (queue, key);
 CREATE INDEX IF NOT EXISTS message_oldest ON message (queue, id);
 """
+_TIME = "ALTER TABLE message ADD COLUMN put_at REAL NOT NULL DEFAULT 0"
+"""Seconds since the host was started; 0 in messages of the previous release."""
 _Value = TypeVar("_Value")
 
 
@@ -42,8 +45,9 @@ class MessageFile:
 
     def put(self, queue: str, key: str, body: str) -> None:
         """Add a message, unless one of the same key waits in the queue."""
-        statement = "INSERT INTO message (queue, key, body) VALUES (?, ?, ?) ON CONFLICT (queue, key) DO NOTHING"
-        self._use(lambda connection: connection.execute(statement, (queue, key, body)))
+        columns = "(queue, key, body, put_at) VALUES (?, ?, ?, ?)"
+        statement = f"INSERT INTO message {columns} ON CONFLICT (queue, key) DO NOTHING"
+        self._use(lambda connection: connection.execute(statement, (queue, key, body, time.monotonic())))
 
     def take(self, queue: str) -> str | None:
         """Remove the oldest message of a queue and return it; None where there is none."""
@@ -53,6 +57,14 @@ class MessageFile:
         """Return how many messages wait."""
         statement = "SELECT count(*) FROM message WHERE queue = ?"
         return int(self._use(lambda connection: connection.execute(statement, (queue,)).fetchone())[0])
+
+    def measure_wait(self, queue: str) -> float | None:
+        """Return for how long the oldest message of a queue waits in seconds; None without messages."""
+        statement = "SELECT put_at FROM message WHERE queue = ? AND put_at > 0 ORDER BY id LIMIT 1"
+        row = self._use(lambda connection: connection.execute(statement, (queue,)).fetchone())
+        now = time.monotonic()
+        # A later time is from before the host was started again.
+        return None if row is None else now - row[0] if row[0] <= now else now
 
     def purge(self, queue: str) -> int:
         """Remove every message of a queue and return how many there were."""
@@ -95,6 +107,8 @@ class MessageFile:
                 connection.execute("PRAGMA journal_mode=WAL")
                 connection.execute("PRAGMA synchronous=NORMAL")
                 connection.executescript(_TABLE)
+                if "put_at" not in [row[1] for row in connection.execute("PRAGMA table_info(message)")]:
+                    connection.execute(_TIME)
             except sqlite3.DatabaseError:
                 connection.close()
                 raise
@@ -137,6 +151,10 @@ class BrokerChannel(virtual.Channel):  # type: ignore[misc]
 
     def _size(self, queue: str) -> int:
         return self._messages.count(queue)
+
+    def measure_wait(self, queue: str) -> float | None:
+        """Return for how long the oldest message of a queue waits in seconds; None without messages."""
+        return self._messages.measure_wait(queue)
 
     def _purge(self, queue: str) -> int:
         return self._messages.purge(queue)

@@ -17,6 +17,9 @@ from celery import current_app
 from kombu import Connection
 from kombu.exceptions import OperationalError
 
+from webapp.core import clock
+from webapp.runtime.broker import BrokerChannel
+
 logger = logging.getLogger(__name__)
 QUEUES = ("quick", "builds")
 WAIT_S = 1.0
@@ -25,6 +28,8 @@ PAUSE_S = 2.0
 """So long nobody rings after a ring that failed."""
 ROOM = 50
 """The sweep rings again while fewer messages than this wait, so that what is never taken does not grow."""
+SENT_AT = "sent_at"
+"""Header of a message: seconds since 1970."""
 _OPTIONS: dict[str, dict[str, float]] = {
     "redis": {"socket_connect_timeout": WAIT_S, "socket_timeout": WAIT_S},
     "amqp": {"read_timeout": WAIT_S, "write_timeout": WAIT_S},
@@ -53,6 +58,7 @@ class _Bell:
                     kwargs=kwargs,
                     queue=queue,
                     task_id=name_message(task_name, kwargs),
+                    headers={SENT_AT: clock.now().timestamp()},
                     producer=self._connect(),
                     retry=False,
                 )
@@ -118,6 +124,31 @@ def count_messages(queue: str) -> int:
                 return 0  # nobody has used the queue yet, or it is empty where empty queues are not kept
     except OperationalError as error:
         raise ConnectionError(str(error)) from error
+
+
+def measure_wait(queue: str) -> float | None:
+    """Return for how long the oldest message of a queue waits in seconds; None without messages, and for AMQP.
+
+    AMQP shows a message only to a client that takes it.
+
+    Raises:
+        OSError: the broker is away.
+
+    """
+    try:
+        with connect() as connection:
+            channel = connection.default_channel
+            if isinstance(channel, BrokerChannel):
+                return channel.measure_wait(queue)
+            if connection.transport.driver_type != "redis":
+                return None
+            oldest = channel.client.lindex(queue, -1)
+            sent_at = None if oldest is None else json.loads(oldest)["headers"].get(SENT_AT)
+            return None if sent_at is None else max(0.0, clock.now().timestamp() - float(sent_at))
+    except OperationalError as error:
+        raise ConnectionError(str(error)) from error
+    except (ValueError, TypeError, LookupError, AttributeError):
+        return None  # not a message: the worker drops it
 
 
 def count_room(queue: str) -> int:

@@ -17,12 +17,15 @@ from webapp.core.errors import Unavailable
 from webapp.core.models import Heartbeat
 from webapp.runtime import doorbell, object_store
 from webapp.runtime.hosts import PORTS
-from webapp.runtime.probes import answers_tcp, ask_fork_server
+from webapp.runtime.probes import answers_http2, answers_tcp, ask_fork_server
 from webapp.runtime.room import Disk, describe_size, list_disks
 from webapp.runtime.spark_folders import is_renewing
 from webapp.runtime.web.gates import Gate
 
 STALE_AFTER = timedelta(seconds=20)
+LATE_S = 60.0
+"""A message of the quick queue that waits for so long in seconds shows that nobody takes messages."""
+WORKERS = ("worker-quick", "worker-builds", "sweep")
 BROKER_PORTS = {"redis": 6379, "rediss": 6379, "amqp": 5672, "amqps": 5671, "pyamqp": 5672}
 """Where a broker listens whose address names no port."""
 
@@ -98,15 +101,29 @@ def _say_missed() -> str:
 
 def _worker() -> PartHealth:
     try:
-        rows = dict(Heartbeat.objects.filter(part__startswith="worker-").values_list("part", "at"))
+        now = clock.shared_now()
+        rows = dict(Heartbeat.objects.filter(part__in=WORKERS).values_list("part", "at"))
     except DatabaseError:
         return PartHealth("worker", works=False, state="down", detail="unknown: the database is away")
-    missing = [
-        name for name in ("worker-quick", "worker-builds") if name not in rows or clock.now() - rows[name] > STALE_AFTER
-    ]
+    missing = [name for name in WORKERS if name not in rows or now - rows[name] > STALE_AFTER]
     if missing:
         return PartHealth("worker", works=False, state="down", detail=f"no sign of {', '.join(missing)}")
-    return PartHealth("worker", works=True, state="ok", detail="quick and builds")
+    waits = _measure_waits()
+    # Jobs wait for as long as others run; the part `backlog` tells whether they move.
+    is_late = waits.get("quick", 0.0) > LATE_S
+    oldest = "".join(f", the oldest message of {queue} waits for {wait:.0f} s" for queue, wait in waits.items())
+    return PartHealth(
+        "worker", works=not is_late, state="stuck" if is_late else "ok", detail=f"quick and builds{oldest}"
+    )
+
+
+def _measure_waits() -> dict[str, float]:
+    """Return how long the oldest message of each queue that has one waits in seconds."""
+    try:
+        waits = {queue: doorbell.measure_wait(queue) for queue in doorbell.QUEUES}
+    except OSError:
+        return {}  # the broker's own part says that it is away
+    return {queue: wait for queue, wait in waits.items() if wait is not None}
 
 
 def check_spark() -> PartHealth:
@@ -118,9 +135,20 @@ def check_spark() -> PartHealth:
 
 
 def does_spark_listen() -> bool:
-    """Return whether there is a Spark server at its address, warm or not."""
+    """Return whether there is a Spark server at its address, warm or not.
+
+    The installation's own one has to answer; one elsewhere can speak TLS, and is only connected to.
+    """
     address = urlsplit(settings.SPARK_REMOTE)
-    return answers_tcp(address.hostname or "localhost", address.port or PORTS["sc"])
+    host, port = address.hostname or "localhost", address.port or PORTS["sc"]
+    return answers_http2(host, port) if _is_spark_embedded() else answers_tcp(host, port)
+
+
+def _is_spark_embedded() -> bool:
+    return (
+        urlsplit(settings.SPARK_REMOTE).hostname == "localhost"
+        and (Path(settings.TRIBUTARY_HOME) / "run" / "parts.json").exists()
+    )
 
 
 def look_at_spark() -> PartHealth:
@@ -129,10 +157,7 @@ def look_at_spark() -> PartHealth:
         return PartHealth("spark", works=False, state="off", detail="no Java 17 or 21, and SPARK_REMOTE is not set")
     if not does_spark_listen():
         return PartHealth("spark", works=False, state="starting", detail="engine starting")
-    embedded = (
-        urlsplit(settings.SPARK_REMOTE).hostname == "localhost"
-        and (Path(settings.TRIBUTARY_HOME) / "run" / "parts.json").exists()
-    )
+    embedded = _is_spark_embedded()
     if embedded and not (Path(settings.TRIBUTARY_HOME) / "run" / "spark.ready").exists():
         return PartHealth("spark", works=False, state="starting", detail="engine warming up")
     return PartHealth("spark", works=True, state="ok", detail="warm" if embedded else "remote")

@@ -1,4 +1,4 @@
-"""Runs the parts of an installation as children: starts them in order, restarts what dies, stops all of it cleanly.
+"""Runs the parts of an installation as children: starts them in order, restarts what dies or hangs, stops all of it cleanly.
 
 A part has a session of its own, so Ctrl-C reaches only the supervisor, which then stops the parts in reverse order. The
 kernel kills a part when the supervisor dies, even by `kill -9`: the death signal is set in the child before it
@@ -20,15 +20,28 @@ from pathlib import Path
 
 from webapp.runtime.lifelines import die_with
 from webapp.runtime.privileges import keep_only
+from webapp.runtime.probes import Probe
+from webapp.runtime.process_groups import STOPPED, ProcessState, read_groups
+from webapp.runtime.pulses import VARIABLE as PIPE_VARIABLE
+from webapp.runtime.pulses import Pulse
 
 PAUSE_SECOND = 1.0
-"""What died for the first time starts again at once; then pauses begin with this one and double."""
+"""Pause in seconds after the second failed start in a row; it doubles with each further one."""
 PAUSE_MOST = 30.0
-STEADY_AFTER = 60.0
 STOP_GRACE = 10.0
 TICK = 0.2
-PROBE_EVERY = 5.0
-MISSES_ALLOWED = 3
+LOOK_SECONDS = 2.0
+"""Pause between two looks at the processes of all parts in seconds."""
+SILENT_SECONDS = 12.0
+"""Time in seconds after which an idle part without a sign of life hangs."""
+BUSY_SECONDS = 120.0
+"""The same for a part that uses the processor."""
+START_SECONDS = 300.0
+"""The same for a part that is starting."""
+IDLE_SHARE = 0.02
+"""Share of one processor that an idle part uses at most."""
+LATE_SECONDS = 5.0
+"""A turn of the loop that is so late was stopped itself, and the parts perhaps with it."""
 RENEWED = 75
 """How Spark's server ends to start anew for others (jobs/entrypoints/opener.py)."""
 
@@ -45,15 +58,16 @@ class Part:
     command: Sequence[str]
     environment: Mapping[str, str]
     log: Path
+    probe: Probe | Pulse | None = None
+    """How it gives signs of life; None: it is not asked."""
     is_ready: Callable[[], bool] = _always
+    """Whether its last sign of life was that of a part that is ready."""
     waits_for: tuple[str, ...] = ()
     """Parts that must be ready before, or done where they run once; unknown ones do not count."""
     once: bool = False
     """Ends by itself when its work is done, and is not started again after a success."""
     repeats_with: tuple[str, ...] = ()
     """With `once`: its work is done again when one of these has started anew."""
-    probed: bool = False
-    """Whether `is_ready` is asked again and again; three misses in a row end the part, and it starts anew."""
     clean: tuple[Path, ...] = ()
     """Files removed before each start, such as a ready mark."""
     on_ready: Callable[[], None] | None = None
@@ -61,6 +75,8 @@ class Part:
     """The rights of root that it keeps; None: all of them, as who makes sandboxes needs."""
     descriptors: tuple[int, ...] = ()
     """Open files that the child gets under the same numbers, such as a listening socket."""
+    most_pause: float = PAUSE_MOST
+    """Longest pause between failed starts in seconds."""
 
     process: subprocess.Popen[bytes] | None = field(default=None, init=False)
     ready: bool = field(default=False, init=False)
@@ -69,28 +85,62 @@ class Part:
     start_after: float = field(default=0.0, init=False)
     pause: float = field(default=0.0, init=False)
     restarts: int = field(default=0, init=False)
-    misses: int = field(default=0, init=False)
-    probed_at: float = field(default=0.0, init=False)
+    heard_at: float = field(default=0.0, init=False)
+    """Time of its last sign of life."""
+    worked_at: float = field(default=0.0, init=False)
+    """Time when it was last seen using the processor."""
+    processor_s: float = field(default=0.0, init=False)
+    stopped_since: dict[int, float] = field(default_factory=dict, init=False)
+    """Processes of it that are stopped."""
 
     def start(self) -> None:
         """Start the child; its output goes to its log."""
         for path in self.clean:
             path.unlink(missing_ok=True)
         parent = os.getpid()
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                list(self.command),
-                env=dict(self.environment),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                pass_fds=self.descriptors,
-                preexec_fn=lambda: self._prepare(parent),  # noqa: PLW1509 - the supervisor has one thread
-            )
+        pipe = None if self.probe is None else self.probe.begin()
+        try:
+            with self.log.open("ab") as log:
+                self.process = subprocess.Popen(
+                    list(self.command),
+                    env={**self.environment, **({} if pipe is None else {PIPE_VARIABLE: str(pipe)})},
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                    pass_fds=(*self.descriptors, *([] if pipe is None else [pipe])),
+                    preexec_fn=lambda: self._prepare(parent),  # noqa: PLW1509 - the supervisor has one thread
+                )
+        finally:
+            if pipe is not None:
+                os.close(pipe)
         self.ready = False
-        self.misses = 0
-        self.started_at = self.probed_at = time.monotonic()
+        self.started_at = time.monotonic()
+        self.forgive(self.started_at)
+
+    def forgive(self, now: float) -> None:
+        """Begin to listen and to look again: what was before says nothing about the part."""
+        self.heard_at = self.worked_at = now
+        self.stopped_since = {}
+
+    def look_at(self, processes: Sequence[ProcessState], *, now: float, seconds: float) -> None:
+        """Note which of its processes are stopped, and whether they worked in the last so many seconds."""
+        stopped = [process.pid for process in processes if process.state == STOPPED]
+        self.stopped_since = {pid: self.stopped_since.get(pid, now) for pid in stopped}
+        used = sum(process.processor_s for process in processes)
+        # Less than before: one of them has ended.
+        if abs(used - self.processor_s) > IDLE_SHARE * seconds or any(process.is_working for process in processes):
+            self.worked_at = now
+        self.processor_s = used
+
+    def is_hung(self, now: float) -> bool:
+        """Return whether it gives no signs of life and does nothing else either."""
+        if self.probe is None:
+            return False
+        if not self.ready:
+            return now - self.heard_at > START_SECONDS
+        is_busy = now - self.worked_at < SILENT_SECONDS
+        return now - self.heard_at > (BUSY_SECONDS if is_busy else SILENT_SECONDS)
 
     def _prepare(self, parent: int) -> None:
         """Prepare the child, in which this is called, to become the part."""
@@ -136,6 +186,7 @@ class Supervisor:
         self._stopping = 0
         self._status_is_kept = True
         self._written: dict[str, dict[str, object]] = {}
+        self._turned_at = self._looked_at = time.monotonic()
 
     def run(self) -> None:
         """Start and watch until SIGINT or SIGTERM, then stop everything."""
@@ -143,8 +194,7 @@ class Supervisor:
         signal.signal(signal.SIGTERM, self._ask_to_stop)
         try:
             while not self._stopping:
-                for part in self.parts:
-                    self._attend(part)
+                self._turn()
                 self._write_status()
                 time.sleep(TICK)
         finally:
@@ -161,6 +211,30 @@ class Supervisor:
         if self._stopping == 1:
             self._say("Stopping." if number == signal.SIGTERM else "Stopping (Ctrl-C again kills at once).")
 
+    def _turn(self) -> None:
+        now = time.monotonic()
+        if now - self._turned_at > LATE_SECONDS:
+            for part in self.parts:
+                part.forgive(now)
+        self._turned_at = now
+        if now - self._looked_at >= LOOK_SECONDS:
+            self._look(now)
+        for part in self.parts:
+            self._attend(part)
+
+    def _look(self, now: float) -> None:
+        """Look at the processes of all parts, and end those that have been stopped for long; others replace them."""
+        seconds, self._looked_at = now - self._looked_at, now
+        groups = read_groups({part.process.pid for part in self.parts if part.process is not None})
+        for part in self.parts:
+            if part.process is None:
+                continue
+            part.look_at(groups.get(part.process.pid, ()), now=now, seconds=seconds)
+            for pid in [pid for pid, since in part.stopped_since.items() if now - since >= SILENT_SECONDS]:
+                self._say(f"Process {pid} of {part.name} is stopped: killing it.")
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
     def _attend(self, part: Part) -> None:
         now = time.monotonic()
         if part.done or now < part.start_after:
@@ -173,7 +247,7 @@ class Supervisor:
         if code is not None:
             self._note_end(part, code, now)
             return
-        self._probe(part, now)
+        self._listen(part, now)
 
     def _start(self, part: Part, now: float) -> None:
         """Start a part; what the machine lacks for it now (room, processes, memory) may be there later."""
@@ -186,29 +260,26 @@ class Supervisor:
     @staticmethod
     def _put_off(part: Part, now: float) -> None:
         part.start_after = now + part.pause
-        part.pause = min(PAUSE_MOST, max(PAUSE_SECOND, part.pause * 2))
+        part.pause = min(part.most_pause, max(PAUSE_SECOND, part.pause * 2))
 
     @staticmethod
     def _is_there(part: Part) -> bool:
         return part.done if part.once else part.ready
 
-    def _probe(self, part: Part, now: float) -> None:
-        if part.ready:
-            if not part.probed or now - part.probed_at < PROBE_EVERY:
-                return
-            part.probed_at = now
-            part.misses = 0 if part.is_ready() else part.misses + 1
-            if part.misses >= MISSES_ALLOWED:
-                self._say(f"{part.name} does not answer: killing it.")
-                part.signal(signal.SIGKILL)
-        elif part.is_ready():
-            part.ready = True
-            if part.on_ready:
-                part.on_ready()
+    def _listen(self, part: Part, now: float) -> None:
+        if part.probe is None or part.probe.has_answered():
+            part.heard_at = now
+            if not part.ready and part.is_ready():
+                part.ready = True
+                if part.on_ready:
+                    part.on_ready()
+        if part.is_hung(now):
+            self._say(f"{part.name} does not answer: killing it.")
+            part.signal(signal.SIGKILL)
+            part.forgive(now)
 
     def _note_end(self, part: Part, code: int, now: float) -> None:
-        part.process = None
-        part.ready = False
+        was_ready, part.process, part.ready = part.ready, None, False
         if part.once and code == 0:
             part.done = True
             return
@@ -217,9 +288,11 @@ class Supervisor:
                 other.done = False
         if code == RENEWED:  # on purpose: at once, however often
             return
-        if now - part.started_at > STEADY_AFTER:
-            part.pause = 0.0
-        self._put_off(part, now)
+        if was_ready and not part.once:
+            # Only starts that fail are repeated after pauses.
+            part.pause, part.start_after = 0.0, now
+        else:
+            self._put_off(part, now)
         when = f"in {part.start_after - now:.0f} s" if part.start_after > now else "at once"
         self._say(f"{part.name} ended with {code}; starting it again {when}. Its log: {part.log}")
         part.restarts += 1

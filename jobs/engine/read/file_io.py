@@ -17,7 +17,7 @@ MARGIN_MS = 5 * 60 * 1000
 """So long before their end keys are replaced: a file that is opened with them may still be read for a while."""
 REFUSALS = (RESTError, NoSuchTableError, OSError, ValueError)
 """How a catalog that is away, refuses or answers nonsense shows; a broken connection is an OSError."""
-RETRY_MS = 10 * 1000
+RETRY_S = 10.0
 """So long after they could not be replaced, or only by others that end soon, it is tried again."""
 
 
@@ -46,7 +46,7 @@ class RenewedProperties(Mapping[str, str]):
     def _fresh(self) -> dict[str, str]:
         with self._lock:
             now = time.time() * 1000
-            if self._left(now) < MARGIN_MS and now >= self._ask_again_at:
+            if self._left(now) < MARGIN_MS and time.monotonic() >= self._ask_again_at:
                 self._replace(now)
             return self._current
 
@@ -54,7 +54,7 @@ class RenewedProperties(Mapping[str, str]):
         return int(self._current[EXPIRES_AT]) - now
 
     def _replace(self, now: float) -> None:
-        self._ask_again_at = now + RETRY_MS
+        self._ask_again_at = time.monotonic() + RETRY_S
         try:
             self._current = {**self._current, **self._renew()}
         except REFUSALS:

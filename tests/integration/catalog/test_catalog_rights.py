@@ -295,7 +295,9 @@ def test_a_job_knows_its_tables_only(job: Catalog, tables: Catalog) -> None:
 def test_a_job_that_is_over_can_do_nothing(job: Catalog) -> None:
     from webapp.accounts.services import revoke_job_tokens
 
-    revoke_job_tokens(job_id="0123")
+    revoke_job_tokens(job_id="0123", attempt=0)
+    assert job.load("shop.orders").status == 200, "an earlier attempt ends"
+    revoke_job_tokens(job_id="0123", attempt=1)
     assert job.load("shop.orders").status == 401
 
 

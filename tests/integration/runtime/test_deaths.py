@@ -22,13 +22,15 @@ from tests.factories.supervised import Process, SupervisedStack, list_descendant
 from tests.factories.tiers import further, thin
 from tests.faults.pace import OwnTime
 from webapp.runtime.home_lock import hold_home
-from webapp.runtime.supervisor import MISSES_ALLOWED, PROBE_EVERY
+from webapp.runtime.supervisor import SILENT_SECONDS
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
 USERS = 100
 PAGES = ("/repositories", "/datasets", "/builds", "/pulls")
 BACK_S = 5
 """So long web may take to answer again after its death."""
+REPLACED_S = 20
+"""Maximum time in seconds until a part that hangs is ended."""
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +84,7 @@ def test_silent_connections_are_no_reason_to_kill_web(stack: SupervisedStack) ->
     before = [parent, *workers_of(parent)]
     with silent_connections(stack.port, 9000):
         assert is_healthy(stack)
-        time.sleep(MISSES_ALLOWED * PROBE_EVERY)
+        time.sleep(SILENT_SECONDS + 3)
     with silent_connections(stack.port, 9000):
         assert is_healthy(stack)
     assert [parent, *workers_of(parent)] == before
@@ -94,7 +96,7 @@ def test_a_busy_web_is_not_killed(stack: SupervisedStack) -> None:
     parent = stack.process_of("web")
     before = [parent, *workers_of(parent)]
     cookies = stack.browser.cookies.get_dict()
-    end = time.monotonic() + MISSES_ALLOWED * PROBE_EVERY + PROBE_EVERY
+    end = time.monotonic() + SILENT_SECONDS + 8
 
     def use(path: str) -> Counter[tuple[int, bool]]:
         answers: Counter[tuple[int, bool]] = Counter()
@@ -145,6 +147,50 @@ def test_each_part_comes_back_and_leaves_nothing(stack: SupervisedStack, part: s
 
     wait_until(lambda: not any(each.lives for each in [process, *below]), seconds=30)
     wait_until(lambda: stack.runs_again(part, since=process), seconds=60)
+
+
+@pytest.mark.parametrize(
+    "part",
+    thin(["worker-quick", "worker-builds", "sweep", "fork-server", "web"], every_run=["worker-quick"]),
+)
+def test_each_part_that_is_stopped_is_replaced(stack: SupervisedStack, part: str) -> None:
+    process = stack.process_of(part)
+    below = list_descendants(process.pid)
+
+    os.kill(process.pid, signal.SIGSTOP)
+
+    wait_until(lambda: not process.lives, seconds=REPLACED_S)
+    wait_until(lambda: not any(each.lives for each in below), seconds=30)
+    wait_until(lambda: stack.runs_again(part, since=process), seconds=60)
+    wait_until(lambda: set(stack.readiness()["details"]) and stack.works("worker") and stack.is_warm(), seconds=60)
+
+
+@further("integration/runtime/test_deaths.py::test_each_part_that_is_stopped_is_replaced")
+def test_stopped_worker_of_web_is_replaced_alone(stack: SupervisedStack) -> None:
+    parent = stack.process_of("web")
+    worker = workers_of(parent)[-1]
+
+    os.kill(worker.pid, signal.SIGSTOP)
+
+    wait_until(lambda: not worker.lives, seconds=REPLACED_S)
+    wait_until(lambda: is_healthy(stack), seconds=30)
+
+
+@further("integration/runtime/test_deaths.py::test_web_is_back_within_seconds_of_its_death")
+def test_web_is_back_each_time_that_it_dies(stack: SupervisedStack) -> None:
+    for _ in range(6):
+        parent = stack.process_of("web")
+        dying = [parent, *workers_of(parent)]
+        spent = OwnTime([os.getpid(), stack.parts["supervisor"].pid])
+        parent.kill()
+        wait_until(
+            lambda dying=dying, spent=spent: spent.update() > 0 and not any(process.lives for process in dying),
+            seconds=30,
+            every=0.01,
+        )
+        assert is_healthy(stack)
+        assert spent.update() < BACK_S
+        wait_until(lambda parent=parent: stack.runs_again("web", since=parent), seconds=30)
 
 
 @further("integration/runtime/test_deaths.py::test_web_is_back_within_seconds_of_its_death")
@@ -232,6 +278,24 @@ def test_spark_dies_whole_with_each_of_its_processes_and_with_the_supervisor(tmp
         stack.parts.pop("supervisor").wait()
 
         wait_until(lambda: not any(process.lives for process in processes), seconds=30)
+
+
+@further("integration/runtime/test_deaths.py::test_each_part_that_is_stopped_is_replaced")
+def test_stopped_spark_is_replaced(tmp_path: Path) -> None:
+    """Connections to a stopped server are taken by the kernel and by the relay, and not answered."""
+    with supervised_stack(tmp_path / "home", SPARK_REMOTE="") as stack:
+        for chosen in (0, -1):  # what the supervisor started, the server itself
+            wait_until(lambda: stack.status()["spark"]["state"] == "ready", seconds=120)
+            part = stack.process_of("spark")
+            chain = [part, *(each for each in list_descendants(part.pid) if "/java" in each.command.split()[0])]
+
+            os.kill(chain[chosen].pid, signal.SIGSTOP)
+
+            if chosen:
+                wait_until(lambda: not stack.works("spark"), seconds=5)
+            wait_until(lambda part=part: not part.lives, seconds=REPLACED_S)
+        wait_until(lambda: stack.status()["spark"]["state"] == "ready", seconds=120)
+        assert stack.status()["spark"]["restarts"] == 2
 
 
 def test_web_and_workers_on_two_hosts_share_a_home(tmp_path: Path) -> None:

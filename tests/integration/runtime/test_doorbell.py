@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import time
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -15,8 +18,9 @@ from tests.factories.broker import ringing, running_redis
 from tests.factories.builds import ROOT
 from webapp.builds.services import sweeping
 from webapp.comparisons.services import comparisons
+from webapp.core import clock
 from webapp.repositories.services import webhooks
-from webapp.runtime import doorbell
+from webapp.runtime import broker, doorbell
 from webapp.runtime.broker import MessageFile
 
 pytestmark = pytest.mark.integration
@@ -38,6 +42,47 @@ def test_a_thing_is_asked_for_once_until_a_worker_has_taken_it(tmp_path: Path) -
         assert doorbell.ring("a.task", queue="quick", id=1)
         assert doorbell.count_messages("quick") == 3
         assert doorbell.count_room("quick") == doorbell.ROOM - 3
+
+
+def test_the_age_of_the_oldest_message_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "messages.sqlite3"
+    now = time.monotonic()
+    with ringing("", {"path": str(path)}, "webapp.runtime.broker:Transport"):
+        assert doorbell.measure_wait("quick") is None
+        assert doorbell.ring("a.task", queue="quick", id=1)
+        monkeypatch.setattr(broker.time, "monotonic", lambda: now + 50)
+        assert doorbell.ring("a.task", queue="quick", id=1)
+        assert doorbell.ring("a.task", queue="quick", id=2)
+        assert 49 < (doorbell.measure_wait("quick") or 0) <= 50
+        assert doorbell.measure_wait("builds") is None
+        monkeypatch.setattr(broker.time, "monotonic", lambda: 7.0)  # the host was started again
+        assert doorbell.measure_wait("quick") == 7.0
+
+
+def test_messages_of_the_previous_release_have_no_age(tmp_path: Path) -> None:
+    path = tmp_path / "messages.sqlite3"
+    table = "CREATE TABLE message (id INTEGER PRIMARY KEY, queue TEXT NOT NULL, key TEXT NOT NULL, body TEXT NOT NULL)"
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as old:
+        old.execute(table)
+        old.execute("INSERT INTO message (queue, key, body) VALUES ('quick', 'a', '{}')")
+        messages = MessageFile(path)
+        assert messages.measure_wait("quick") is None
+        messages.put("quick", "b", "{}")
+        # A process of that release goes on with the file.
+        old.execute("INSERT INTO message (queue, key, body) VALUES ('quick', 'c', '{}')")
+        assert messages.measure_wait("quick") is not None
+        assert [messages.take("quick") for _ in range(4)] == ["{}", "{}", "{}", None]
+        messages.close()
+
+
+def test_redis_tells_the_age_of_the_oldest_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with running_redis(tmp_path) as redis, ringing(redis.url):
+        assert doorbell.measure_wait("quick") is None
+        assert doorbell.ring("a.task", queue="quick", id=1)
+        later = clock.now() + timedelta(seconds=50)
+        monkeypatch.setattr(clock, "now", lambda: later)
+        assert doorbell.ring("a.task", queue="quick", id=2)
+        assert 49 < (doorbell.measure_wait("quick") or 0) <= 51
 
 
 def test_nothing_else_sends_messages() -> None:

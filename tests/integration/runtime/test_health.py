@@ -56,16 +56,32 @@ def test_health_is_json_and_healthz_answers_while_the_database_is_away(
     assert (answer.json()["database"], answer.json()["worker"]) == ("down", "down")
 
 
-def test_worker_counts_while_its_heartbeat_is_fresh(client: Client) -> None:
-    record_heartbeat(part="worker-quick")
-    record_heartbeat(part="worker-builds")
+@pytest.mark.parametrize("part", queries.WORKERS)
+def test_worker_counts_while_its_heartbeat_is_fresh(client: Client, part: str) -> None:
+    for each in queries.WORKERS:
+        record_heartbeat(part=each)
     assert client.get("/readyz").json()["worker"] == "ok"
 
-    Heartbeat.objects.filter(part="worker-builds").update(at=clock.now().replace(year=2020))
+    Heartbeat.objects.filter(part=part).update(at=clock.now().replace(year=2020))
 
     body = client.get("/readyz").json()
     assert body["worker"] == "down"
-    assert "worker-builds" in body["details"]["worker"]
+    assert body["details"]["worker"] == f"no sign of {part}"
+
+
+def test_worker_is_stuck_while_the_oldest_quick_message_is_old(client: Client, monkeypatch) -> None:
+    for each in queries.WORKERS:
+        record_heartbeat(part=each)
+    waits = {"quick": queries.LATE_S - 1, "builds": 10 * queries.LATE_S}
+    monkeypatch.setattr(queries.doorbell, "measure_wait", waits.get)
+    body = client.get("/readyz").json()
+    assert body["worker"] == "ok", "jobs wait for as long as others run"
+    assert "the oldest message of builds waits for 600 s" in body["details"]["worker"]
+
+    waits["quick"] = queries.LATE_S + 1
+    body = client.get("/readyz").json()
+    assert body["worker"] == "stuck"
+    assert "the oldest message of quick waits for 61 s" in body["details"]["worker"]
 
 
 def test_warehouse_that_cannot_be_written_is_down(client: Client, settings, tmp_path: Path) -> None:

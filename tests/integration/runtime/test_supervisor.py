@@ -17,6 +17,8 @@ import pytest
 
 from tests.factories.disks import filled, small_disk
 from tests.factories.supervised import find_process
+from webapp.runtime import supervisor
+from webapp.runtime.pulses import Pulse
 from webapp.runtime.supervisor import RENEWED, Part, Supervisor
 
 pytestmark = pytest.mark.integration
@@ -50,8 +52,7 @@ class Driver(Supervisor):
     """Drives the supervisor's loop step by step."""
 
     def step(self) -> None:
-        for part in self.parts:
-            self._attend(part)
+        self._turn()
 
     def step_until(self, condition: Callable[[], object], seconds: float = 15) -> None:
         def stepped() -> object:
@@ -92,29 +93,33 @@ def test_part_starts_when_what_it_waits_for_is_ready(make_part, drive, tmp_path:
     driver.step_until(lambda: second.process)
 
 
-def test_part_that_died_starts_again_at_once_and_then_after_pauses(make_part, drive) -> None:
+def test_part_that_was_ready_starts_again_at_once_however_often(make_part, drive) -> None:
     part = make_part("part", "sleep 60")
     driver = drive(part)
-    driver.step()
+    driver.step_until(lambda: part.ready)
 
-    os.kill(part.process.pid, signal.SIGKILL)
-    driver.step_until(lambda: part.process is None)
-    driver.step()
-    assert part.process, "at once the first time"
-    assert any("again at once" in line for line in driver.said)
+    for _ in range(4):
+        os.kill(part.process.pid, signal.SIGKILL)
+        driver.step_until(lambda: part.process is None)
+        driver.step()
+        assert part.process
+        driver.step_until(lambda: part.ready)
 
-    second = part.process.pid
-    os.kill(second, signal.SIGKILL)
-    driver.step_until(lambda: part.process is None)
-    driver.step()
-    assert part.process is None, "after a pause the second time"
-    driver.step_until(lambda: part.process and part.process.pid != second)
+    assert part.restarts == 4
+    assert all("again at once" in line for line in driver.said)
 
-    assert part.restarts == 2
+
+def test_pauses_between_failed_starts_have_a_limit(make_part, drive) -> None:
+    part = make_part("part", "exit 3", is_ready=lambda: False, most_pause=0.1)
+    driver = drive(part)
+
+    driver.step_until(lambda: part.restarts == 5)
+
+    assert part.pause == 0.1
 
 
 def test_pauses_grow_while_a_part_keeps_dying(make_part, drive) -> None:
-    part = make_part("part", "exit 3")
+    part = make_part("part", "exit 3", is_ready=lambda: False)
     driver = drive(part)
 
     driver.step_until(lambda: part.restarts == 3)
@@ -156,15 +161,96 @@ def test_supervisor_lives_on_when_it_can_write_nothing(make_part, tmp_path: Path
         driver._stop_all()
 
 
-def test_silent_part_is_killed_and_started_again(make_part, drive, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webapp.runtime.supervisor.PROBE_EVERY", 0.05)
-    answers = iter([True, False, False, False])
-    part = make_part("part", "sleep 60", is_ready=lambda: next(answers, True), probed=True)
+ONE_BEAT = "printf . > /proc/self/fd/$SUPERVISOR_PIPE;"
+BEAT = f"while :; do {ONE_BEAT} sleep 0.1; done"
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A supervisor that waits for seconds, and not for minutes."""
+    monkeypatch.setattr(supervisor, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(supervisor, "SILENT_SECONDS", 1.0)
+    monkeypatch.setattr(supervisor, "BUSY_SECONDS", 4.0)
+    monkeypatch.setattr(supervisor, "START_SECONDS", 2.0)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_idle_part_without_a_sign_of_life_is_replaced(make_part, drive) -> None:
+    part = make_part("part", f"{ONE_BEAT} sleep 60", probe=Pulse())
+    driver = drive(part)
+    driver.step_until(lambda: part.ready)
+    began = time.monotonic()
+
+    driver.step_until(lambda: part.restarts == 1)
+
+    assert 0.8 < time.monotonic() - began < supervisor.BUSY_SECONDS
+    assert any("does not answer" in line for line in driver.said)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_busy_part_has_more_time_for_a_sign_of_life(make_part, drive) -> None:
+    part = make_part("part", f"{ONE_BEAT} while :; do :; done", probe=Pulse())
+    driver = drive(part)
+    driver.step_until(lambda: part.ready)
+    began = time.monotonic()
+
+    driver.step_until(lambda: part.restarts == 1)
+
+    assert time.monotonic() - began > supervisor.BUSY_SECONDS - 0.5
+
+
+@pytest.mark.usefixtures("impatient")
+def test_part_that_never_becomes_ready_is_replaced(make_part, drive) -> None:
+    part = make_part("part", "sleep 60", probe=Pulse())
     driver = drive(part)
 
     driver.step_until(lambda: part.restarts == 1)
 
-    assert any("does not answer" in line for line in driver.said)
+    assert part.pause == supervisor.PAUSE_SECOND
+
+
+@pytest.mark.usefixtures("impatient")
+def test_part_that_beats_lives_on(make_part, drive) -> None:
+    part = make_part("part", BEAT, probe=Pulse())
+    driver = drive(part)
+    end = time.monotonic() + 2.5
+
+    driver.step_until(lambda: time.monotonic() > end)
+
+    assert (part.ready, part.restarts) == (True, 0)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_stopped_process_of_a_part_is_killed(make_part, drive, tmp_path: Path) -> None:
+    """The part itself beats: it has to learn of the death of its child."""
+    line = f"sleep 300 & echo $! > {tmp_path}/child; {BEAT} & wait %1; exit 3"
+    part = make_part("part", line, probe=Pulse())
+    driver = drive(part)
+    driver.step_until(lambda: part.ready)
+    child = int((tmp_path / "child").read_text())
+    os.kill(child, signal.SIGSTOP)
+
+    driver.step_until(lambda: part.restarts == 1)
+
+    assert any(f"Process {child} of part is stopped" in line for line in driver.said)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_supervisor_that_was_stopped_itself_kills_nothing(make_part, drive, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "LATE_SECONDS", 1.5)
+    part = make_part("part", BEAT, probe=Pulse())
+    driver = drive(part)
+    driver.step_until(lambda: part.ready)
+
+    os.kill(part.process.pid, signal.SIGSTOP)
+    driver.step()
+    time.sleep(2)
+    driver.step()
+    os.kill(part.process.pid, signal.SIGCONT)
+
+    end = time.monotonic() + 1
+    driver.step_until(lambda: time.monotonic() > end)
+    assert (part.ready, part.restarts) == (True, 0)
 
 
 def test_work_done_once_is_repeated_only_for_a_new_start_of_its_base(make_part, drive, tmp_path: Path) -> None:

@@ -215,10 +215,21 @@ def test_snapshots_move_sequence_and_clock() -> None:
     assert apply(table, {"action": "add-snapshot", "snapshot": orphan})["last-sequence-number"] == 1
     with pytest.raises(Invalid, match="already exists"):
         apply(table, {"action": "add-snapshot", "snapshot": table["snapshots"][0]})
-    with pytest.raises(Malformed, match="in the future"):
-        apply(table, {"action": "add-snapshot", "snapshot": snapshot(table, **{"timestamp-ms": NOW + 60_001})})
     ahead = snapshot(table, **{"timestamp-ms": NOW + 59_000})
     assert apply(table, {"action": "add-snapshot", "snapshot": ahead})["last-updated-ms"] == NOW + 59_000
+
+
+@pytest.mark.parametrize("ahead_ms", [60_001, 120_000, 2**62])
+def test_snapshot_of_a_clock_that_is_ahead_is_dated_now(ahead_ms: int) -> None:
+    """A job writes it, then the clock is set back, then the job commits."""
+    table = append(make_table())
+    sent = snapshot(table, **{"timestamp-ms": NOW + ahead_ms})
+    reference = {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": sent["snapshot-id"]}
+
+    after = apply(table, {"action": "add-snapshot", "snapshot": sent}, reference)
+
+    assert after["snapshots"][-1] == {**sent, "timestamp-ms": NOW}
+    assert after["snapshot-log"][-1]["timestamp-ms"] == after["last-updated-ms"] == NOW
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,15 @@ from pyiceberg.exceptions import CommitFailedException, ServiceUnavailableError
 from jobs.engine.failures import name_kind
 from jobs.engine.write.writer import write_table
 from jobs.entrypoints import upload
-from jobs.protocol import CATALOG_BUSY, LOST_COMMIT, JobResult, UploadManifest, read_message, write_message
+from jobs.protocol import (
+    CATALOG_BUSY,
+    CLOCK_BEHIND,
+    LOST_COMMIT,
+    JobResult,
+    UploadManifest,
+    read_message,
+    write_message,
+)
 from tests.factories.forks import in_child
 from tests.fakes.jobs_catalog import MemoryCatalog
 from webapp.catalog.rules.access import COMMIT_RETRIES
@@ -75,4 +83,7 @@ def test_name_kind_finds_a_lost_commit_in_what_spark_says() -> None:
     lost = type("SparkConnectGrpcException", (Exception,), {"__module__": "pyspark.errors.exceptions.connect"})
     assert name_kind(lost(text)) == LOST_COMMIT
     assert name_kind(lost("another")) == "SparkConnectGrpcException"
+    late = "ValidationException: Invalid update timestamp 5: before last snapshot log entry at 70005"
+    assert name_kind(lost(late)) == CLOCK_BEHIND
+    assert name_kind(ValueError(late)) == "ValueError"
     assert name_kind(ValueError(text)) == "ValueError"

@@ -118,7 +118,7 @@ def authenticate_token(secret: str) -> Principal:
     now = clock.now()
     if token.revoked_at:
         raise Unauthenticated(f"The token {token.name!r} was revoked.", code="token_revoked")
-    if token.expires_at and token.expires_at <= now:
+    if token.expires_at and token.expires_at <= clock.shared_now():
         raise Unauthenticated(
             f"The token {token.name!r} expired at {token.expires_at:%Y-%m-%d %H:%M} UTC.", code="token_expired"
         )

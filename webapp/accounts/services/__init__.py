@@ -120,7 +120,7 @@ def create_token(
         )
     if not name.strip():
         raise InvalidInput("A token needs a name.", errors={"name": ["Say what it is for."]})
-    if expires_at and expires_at <= clock.now():
+    if expires_at and expires_at <= clock.shared_now():
         raise InvalidInput("The expiry lies in the past.", errors={"expires_at": ["Choose a later time."]})
     secret = TOKEN_PREFIX + secrets.token_urlsafe(32)
     with transaction.atomic():
@@ -139,9 +139,11 @@ def create_token(
     return token, secret
 
 
-def revoke_job_tokens(*, job_id: str) -> None:
-    """End the token of a job that is over."""
-    Token.objects.filter(job_id=job_id, revoked_at=None).update(revoked_at=clock.now())
+def revoke_job_tokens(*, job_id: str, attempt: int) -> None:
+    """End the tokens of an attempt of a job, and of those before it; a later attempt keeps its own."""
+    tokens = Token.objects.filter(job_id=job_id, revoked_at=None)
+    over = [token.pk for token in tokens if (token.job_scope or {}).get("attempt", 1) <= attempt]
+    Token.objects.filter(pk__in=over).update(revoked_at=clock.now())
 
 
 def set_group(*, name: str, usernames: Iterable[str], by: Principal, provided: bool | None = None) -> Group:

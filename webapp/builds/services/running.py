@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING, Any
 from django.conf import settings
 from django.db import transaction
 
-from jobs.protocol import CATALOG_BUSY, LOST_COMMIT, JobResult, OutputTarget, PinnedInput, StagedFile, write_message
+from jobs.protocol import (
+    CATALOG_BUSY,
+    CLOCK_BEHIND,
+    LOST_COMMIT,
+    JobResult,
+    OutputTarget,
+    PinnedInput,
+    StagedFile,
+    write_message,
+)
 from webapp.accounts import queries as accounts
 from webapp.accounts import services as account_services
 from webapp.accounts.permissions import find_folder_owner
@@ -145,6 +154,7 @@ class _Attempt:
     opened: ExitStack = field(default_factory=ExitStack)
     """What the Spark server may write as long as this lasts."""
     loan: Loan = field(default_factory=Loan)
+    steps: clock.StepWatch = field(default_factory=clock.StepWatch)
 
     def run(self) -> None:
         place = Place(paths.work_folder(self.job.pk, self.job.attempt))
@@ -154,7 +164,7 @@ class _Attempt:
             ending.callback(self._remove_spark_folders)
             ending.callback(place.seal.unlink, missing_ok=True)
             ending.callback(remove_folder, place.folder)
-            ending.callback(account_services.revoke_job_tokens, job_id=self.job.pk)
+            ending.callback(self._revoke_tokens)
             ending.callback(self.opened.close)
             self._try_at(place)
 
@@ -250,7 +260,7 @@ class _Attempt:
         if sum(catalog_services.measure_job_objects(**place) for place in places) <= allowance.disk_bytes:
             return False
         # Its token first: keys that it has still may write for a while, for the collector to find.
-        account_services.revoke_job_tokens(job_id=self.job.pk)
+        self._revoke_tokens()
         for place in places:
             catalog_services.remove_job_objects(**place)
         return True
@@ -416,10 +426,14 @@ class _Attempt:
         _, secret = account_services.create_token(
             user=self.build.by,
             name=f"job {self.job.pk}",
-            expires_at=clock.now() + timedelta(seconds=allowance.wall_s) + TOKEN_MARGIN,
+            expires_at=clock.shared_now() + timedelta(seconds=allowance.wall_s) + TOKEN_MARGIN,
             job_scope=self._scope,
         )
         return secret
+
+    def _revoke_tokens(self) -> None:
+        """End the token of this attempt: a later one can run by now."""
+        account_services.revoke_job_tokens(job_id=self.job.pk, attempt=self.job.attempt)
 
     @cached_property
     def _scope(self) -> JobScope:
@@ -499,6 +513,7 @@ class _Attempt:
 
     def _may_go_on(self) -> bool:
         """Return whether the job is still this attempt's, and nobody has cancelled it."""
+        self.steps.look()
         state = self._held().values_list("state", flat=True).first()
         if state == JobState.ABORT_PENDING:
             self._say("cancelled: ending the process")
@@ -534,9 +549,16 @@ class _Attempt:
         if result.status == "ok":
             self._complete(result, place, staged=self._check_staged(place))
             return
-        most = {CATALOG_BUSY: MAX_BUSY, LOST_COMMIT: MAX_LOST_COMMITS}
+        most = {CATALOG_BUSY: MAX_BUSY, LOST_COMMIT: MAX_LOST_COMMITS, CLOCK_BEHIND: MAX_BUSY}
         if result.error is not None and self.job.attempt < most.get(result.error.code, 0):
-            self._put_back(f"The catalog was busy or away for too long: {result.error.message}", lost=0)
+            is_behind = result.error.code == CLOCK_BEHIND
+            why = "The clock of Spark is behind" if is_behind else "The catalog was busy or away for too long"
+            self._put_back(f"{why}: {result.error.message}", lost=0)
+            return
+        self.steps.look()
+        if self.steps.saw_step and self.job.attempt < MAX_BUSY:
+            # Its token, its keys or the times in its metadata can have become invalid.
+            self._put_back("The clock of the host was set while the job ran. It runs again.", lost=0)
             return
         # Whatever it says: files that it reads were removed with the snapshot.
         self._check_inputs()
@@ -547,7 +569,7 @@ class _Attempt:
     def _check_staged(self, place: Place) -> dict[str, Pointer | None]:
         """Return what was staged on each table: snapshots of frozen files of this attempt and of what was there before."""
         # Whoever else has the token, a query that Spark still runs for instance, commits nothing from here on.
-        account_services.revoke_job_tokens(job_id=self.job.pk)
+        self._revoke_tokens()
         sealed = manifests.read_seal(place=place)
         staged: dict[str, Pointer | None] = {}
         for output in _STAGED.all(self.job.pk):
@@ -696,7 +718,7 @@ class _Attempt:
         def give_back() -> str:
             with transaction.atomic():
                 builds.lock_build(build=self.build)
-                if not self._held().give_back(reason="", due_at=clock.now()):
+                if not self._held().give_back(reason="", due_at=clock.shared_now()):
                     return ""
                 changes = pins.read_newest(job=self.job, gone=pins.find_gone(job=self.job))
                 Job.objects.filter(pk=self.job.pk).update(reason=changes)
@@ -723,7 +745,7 @@ class _Attempt:
             with transaction.atomic():
                 # A cancellation sees the job either running or waiting, never in between.
                 builds.lock_build(build=self.build)
-                return self._held().give_back(lost=lost, reason=reason, due_at=clock.now() + PAUSE)
+                return self._held().give_back(lost=lost, reason=reason, due_at=clock.shared_now() + PAUSE)
 
         if not keep_trying(give_back, seconds=PATIENCE_S):
             self._give_way()

@@ -94,7 +94,7 @@ def take_over_lost_jobs() -> int:
 
 def _take_over(job: Job) -> int:
     reason = f"The worker {job.worker} died while it ran the job."
-    accounts.revoke_job_tokens(job_id=job.pk)
+    accounts.revoke_job_tokens(job_id=job.pk, attempt=job.attempt)
     if job.state == JobState.ABORT_PENDING:
         ended = builds.end_job(job=job, state=JobState.ABORTED, reason=job.reason, attempt=job.attempt)
         note = "aborted"
@@ -134,7 +134,7 @@ def ring_waiting_jobs() -> int:
 
 def ring_resolving_builds() -> int:
     """Ring again for builds that nothing stands before: they wait for a publication, or a message was lost."""
-    due = waiting.list_due(before=clock.now() - RING_AGAIN, limit=doorbell.count_room("quick"))
+    due = waiting.list_due(before=clock.shared_now() - RING_AGAIN, limit=doorbell.count_room("quick"))
     queue.ring_again(due)
     return len(due)
 

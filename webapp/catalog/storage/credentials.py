@@ -1,7 +1,9 @@
 """Keys for a table's files in an object store: a session of the installation's role, narrowed to that table."""
 
 import json
+import math
 import threading
+import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -24,10 +26,10 @@ class StorageKeys:
     config: dict[str, str]
     id: str
     """Tells these keys from the ones that come after them."""
-    renew_at: datetime
+    renew_at: float
+    """By the clock that nobody sets."""
 
 
-_NEVER = datetime.max.replace(tzinfo=clock.now().tzinfo)
 _kept: dict[tuple[str, Access, str], StorageKeys] = {}
 _lock = threading.Lock()
 
@@ -45,10 +47,10 @@ def give_keys(*, location: str, access: Access, who: str) -> StorageKeys | None:
     if not settings.TRIBUTARY_S3_ROLE:
         if not settings.TRIBUTARY_S3_SHARE_KEYS:
             return None
-        return StorageKeys(object_store.own_properties(), "shared", _NEVER)
+        return StorageKeys(object_store.own_properties(), "shared", math.inf)
     place = (location, access, who)
     keys = _kept.get(place)
-    if keys is None or keys.renew_at <= clock.now():
+    if keys is None or keys.renew_at <= time.monotonic():
         keys = _assume_role(location, access, who)
         with _lock:
             if len(_kept) >= MOST_KEPT:
@@ -84,4 +86,4 @@ def _read_keys(credentials: dict[str, Any]) -> StorageKeys:
     if left < timedelta(seconds=SHORTEST_S / 3):
         message = f"The object store gives out keys for {left} only: are the clocks right?"
         raise Unavailable(message, code="warehouse_keys")
-    return StorageKeys(config, credentials["AccessKeyId"], clock.now() + left / 2)
+    return StorageKeys(config, credentials["AccessKeyId"], time.monotonic() + left.total_seconds() / 2)

@@ -181,7 +181,7 @@ def forget_branch(*, table: str, branch: str, place: BranchPlace, by: Principal 
 
 def sweep_deleted_branches() -> dict[str, int]:
     """Carry out deletions that a crash has cut, and end what nobody has restored in time."""
-    due = DeletedBranch.objects.filter(branch__isnull=False, deleted_at__lt=clock.now() - RESUME_AFTER)
+    due = DeletedBranch.objects.filter(branch__isnull=False, deleted_at__lt=clock.settled_now() - RESUME_AFTER)
     resumed = carry_out_deletions(keys=due.values_list("pk", flat=True))
     ended = 0
     over = DeletedBranch.objects.filter(branch=None, deleted_at__lt=clock.cautious_now() - _keeps_for())

@@ -157,7 +157,7 @@ def put_off_mail(mail: Mail, reason: str) -> None:
     if pause is None:
         end_mail(mail, MailState.GIVEN_UP, reason)
         return
-    due_at = clock.now() + pause
+    due_at = clock.shared_now() + pause
     Mail.objects.held(mail).move(
         to=MailState.WAITING, was=MailState.SENDING, due_at=due_at, reason=reason[:MOST_REASON]
     )

@@ -327,7 +327,7 @@ def carry_on(*, merge: Merge) -> None:
 
 def sweep_merges() -> int:
     """Resume merges that a crash left between two steps; one of a damaged repository holds up no other."""
-    due = Merge.objects.filter(state__in=MERGE_GOES_ON, created_at__lt=clock.now() - RESUME_AFTER).values_list(
+    due = Merge.objects.filter(state__in=MERGE_GOES_ON, created_at__lt=clock.settled_now() - RESUME_AFTER).values_list(
         "pk", flat=True
     )
     for pk in due:

@@ -72,7 +72,7 @@ def sweep_deletions() -> dict[str, int]:
 
 def _resume(deletion: BranchDeletion) -> bool:
     git = deletion.repository.git
-    age = clock.now() - deletion.created_at
+    age = clock.settled_now() - deletion.created_at
     if find_copy_problem(deletion.repository, git) or age < RESUME_AFTER:
         return False
     by = None if deletion.by is None else accounts.principal_for_user(deletion.by)

@@ -126,12 +126,14 @@ def find_pending_mover(*, repository: Repository, branch: str, after: str) -> Pr
 def sweep_moves() -> dict[str, int]:
     """Settle moves of tags that a crash cut off, and forget moves that Git refused."""
     settled = 0
-    for move in PendingMove.objects.filter(at__lt=clock.now() - SETTLE_AFTER).select_related("repository", "by"):
+    for move in PendingMove.objects.filter(at__lt=clock.settled_now() - SETTLE_AFTER).select_related(
+        "repository", "by"
+    ):
         try:
             git = move.repository.git
             if find_copy_problem(move.repository, git):
                 continue
-            is_late = move.at < clock.now() - FORGET_AFTER
+            is_late = move.at < clock.settled_now() - FORGET_AFTER
             if move.ref.startswith(TAGS) and (git.find_ref(move.ref) or "") == move.after:
                 with transaction.atomic():
                     settle_move(move)

@@ -161,7 +161,7 @@ def settle_delivery(delivery: Delivery, status: int, reason: str) -> None:
         status=status,
         reason=reason[:MAX_REASON],
         sent_at=clock.now(),
-        due_at=None if pause is None else clock.now() + pause,
+        due_at=None if pause is None else clock.shared_now() + pause,
     )
 
 

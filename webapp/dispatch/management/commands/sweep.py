@@ -14,6 +14,8 @@ from django.core.management.base import BaseCommand
 from django.db import close_old_connections
 
 from webapp.dispatch.sweeps import Sweep, list_sweeps
+from webapp.runtime.pulses import start_pulse
+from webapp.runtime.services import start_heartbeats
 
 logger = logging.getLogger("webapp.sweep")
 TICK_SECONDS = 0.5
@@ -34,6 +36,8 @@ class Command(BaseCommand):
             for sweep in list_sweeps():
                 run_sweep(sweep)
             return
+        start_pulse()
+        start_heartbeats("sweep")
         stop = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())

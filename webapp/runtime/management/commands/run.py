@@ -27,16 +27,26 @@ from webapp.runtime.home_lock import hold_home
 from webapp.runtime.hosts import find_hosts
 from webapp.runtime.object_store import is_object_location
 from webapp.runtime.privileges import FILES_OF_OTHERS, NOTHING
-from webapp.runtime.probes import answers_tcp, find_free_port, has_pulse, is_fork_server_ready
+from webapp.runtime.probes import (
+    HTTP2_QUESTION,
+    STATUS_QUESTION,
+    Probe,
+    find_free_port,
+    is_http2,
+    is_line,
+    read_status,
+)
+from webapp.runtime.pulses import Pulse
 from webapp.runtime.spark_classes import archive_path
 from webapp.runtime.spark_server import SparkServer
 from webapp.runtime.supervisor import Part, Supervisor, python
-from webapp.runtime.web import pulse
 
 BACKLOG = 1024
 """Connections that wait for the web part."""
 MOST_HOME_BYTES = 107 - len("/run/fork.sock")
 """Of its path: the kernel takes so many for that of a socket."""
+WEB_PAUSE = 2.0
+"""Longest pause between failed starts of web in seconds."""
 CELERY_OPTIONS = ("--without-gossip", "--without-mingle", "--without-heartbeat", "-P", "threads")
 PASSED_ON = ("PATH", "LANG", "LC_ALL", "HOME", "TZ", "JAVA_HOME", "SSL_CERT_FILE", "VIRTUAL_ENV")
 
@@ -105,14 +115,6 @@ class Command(BaseCommand):
             msg = f"Port {settings.TRIBUTARY_PORT} is in use. Stop what uses it, or set TRIBUTARY_PORT to another."
             raise CommandError(msg) from None
 
-    def _open_pulse(self, path: Path) -> socket.socket:
-        """Open the socket at which the event loops of the web part tell that they run."""
-        path.unlink(missing_ok=True)
-        self.pulse = socket.socket(socket.AF_UNIX)
-        self.pulse.bind(str(path))
-        self.pulse.listen(pulse.BACKLOG)
-        return self.pulse
-
     def _make_parts(self, password: str, *, listener: socket.socket | None) -> list[Part]:
         environment = dict(os.environ)
         environment["DJANGO_SETTINGS_MODULE"] = "webapp.config.settings"
@@ -124,11 +126,9 @@ class Command(BaseCommand):
         parts: list[Part] = []
         clean = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
         spark = self._make_spark(environment, clean)
-        pulse_path = self.run_folder / "web.sock"
-        files: dict[str, int] = {}
-        if listener is not None:
-            files = {"--socket-fd": listener.fileno(), "--health-fd": self._open_pulse(pulse_path).fileno()}
+        files = {} if listener is None else {"--socket-fd": listener.fileno()}
         socket_path = self.run_folder / "fork.sock"
+        fork_server = Probe(str(socket_path), STATUS_QUESTION, is_answer=is_line)
         parts.append(
             Part(
                 name="web",
@@ -138,9 +138,9 @@ class Command(BaseCommand):
                 capabilities=NOTHING,
                 log=self.logs / "web.log",
                 # Not by its port, where silent connections may stand before the question.
-                is_ready=lambda: has_pulse(pulse_path),
+                probe=Pulse(),
                 on_ready=lambda: self._welcome(password),
-                probed=True,
+                most_pause=WEB_PAUSE,
             )
         )
         parts.append(
@@ -149,7 +149,8 @@ class Command(BaseCommand):
                 command=python("-m", "jobs.entrypoints.forkserver", "--socket", str(socket_path)),
                 environment=clean,
                 log=self.logs / "fork-server.log",
-                is_ready=lambda: is_fork_server_ready(socket_path),
+                probe=fork_server,
+                is_ready=lambda: bool((read_status(fork_server.answer) or {}).get("ready")),
             )
         )
         for queue, threads in (("quick", "4"), ("builds", "4")):
@@ -163,6 +164,7 @@ class Command(BaseCommand):
                     environment=environment,
                     capabilities=FILES_OF_OTHERS,
                     log=self.logs / f"worker-{queue}.log",
+                    probe=Pulse(),
                     waits_for=("web",),
                 )
             )
@@ -175,6 +177,7 @@ class Command(BaseCommand):
                     environment=environment,
                     capabilities=FILES_OF_OTHERS,
                     log=self.logs / "sweep.log",
+                    probe=Pulse(),
                     waits_for=("web",),
                 )
             )
@@ -228,8 +231,7 @@ class Command(BaseCommand):
                 command=server.command,
                 environment=clean | server.environment,
                 log=self.logs / "spark.log",
-                is_ready=lambda: answers_tcp("localhost", server.port),
-                probed=True,
+                probe=Probe(("127.0.0.1", server.port), HTTP2_QUESTION, is_answer=is_http2),
                 clean=(ready_mark,),
                 # Beside the web part it would double the time to the first page.
                 waits_for=("web",),
