@@ -232,7 +232,8 @@ class Supervisor:
             part.look_at(groups.get(part.process.pid, ()), now=now, seconds=seconds)
             for pid in [pid for pid, since in part.stopped_since.items() if now - since >= SILENT_SECONDS]:
                 self._say(f"Process {pid} of {part.name} is stopped: killing it.")
-                with suppress(ProcessLookupError):
+                del part.stopped_since[pid]  # killed again after the same time if it lives on
+                with suppress(OSError):  # it has ended, or is another user's and this process may not
                     os.kill(pid, signal.SIGKILL)
 
     def _attend(self, part: Part) -> None:
