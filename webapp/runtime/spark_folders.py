@@ -75,14 +75,16 @@ class Loan:
 
 
 @contextmanager
-def lent_spark(*, group: str, folders: Iterable[Path] = ()) -> Iterator[Loan]:
-    """Have the server for a group alone meanwhile, and let it write folders of tables, which it may only read else.
+def lent_spark(*, group: str, read: Iterable[Path] = (), written: Iterable[Path] = ()) -> Iterator[Loan]:
+    """Have the server for a group alone meanwhile, and mount folders in its sandbox, which shows it no others of tables.
 
-    Where there is no such socket the server is somebody else's, and what it keeps apart too. See jobs/entrypoints/opener.py.
+    Without such a socket the server is one of `SPARK_REMOTE`, which sees whatever its host shows it. See
+    jobs/entrypoints/opener.py.
 
     Args:
         group: who could have written the code that runs on it; see `webapp/builds/queries/trust.py`.
-        folders: absolute paths.
+        read: absolute paths of the folders that it reads, such as those of whole tables.
+        written: absolute paths of the folders that it writes.
 
     Raises:
         Unavailable: it is not there, or another group's now.
@@ -93,7 +95,7 @@ def lent_spark(*, group: str, folders: Iterable[Path] = ()) -> Iterator[Loan]:
         return
     noted_at = _find_noted_at()
     with _connected() as connection:
-        answer = _ask(connection, {"group": group, "open": [str(folder) for folder in folders]})
+        answer = _ask(connection, {"group": group, "show": [*map(str, read)], "open": [*map(str, written)]})
         if "busy" in answer:
             message = f"The Spark engine works for other people's code: {answer['busy']}. The job begins then."
             raise Unavailable(message, code="spark_busy")

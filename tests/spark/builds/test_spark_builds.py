@@ -26,6 +26,7 @@ from tests.factories.incremental import SPARK, IncrementalHistory, Step, any_ste
 from tests.factories.tiers import further
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(800)]
+CANARY = "canary-of-alpha@example.org"
 RENEWED_S = 300
 """So long a job may take that finds the server another group's: it ends and starts anew, and the first query there is slow.
 
@@ -221,6 +222,59 @@ def sums(ctx, output):
     time.sleep(3)
     own = urlsplit(output.load().properties["write.data.path"]).path
     print("others:", [name for name in os.listdir(own) if name == "forged"])
+"""
+LOOT = """from transforms.api import transform
+from transforms.tables import TableInput, TableOutput
+
+
+@transform.spark.using(theirs=TableInput("/alpha/open"), output=TableOutput("/spy/loot"))
+def loot(ctx, theirs, output):
+    import glob
+    import os
+
+    from pyspark.sql.functions import udf
+
+    table, file, metadata = PATHS
+    warehouse = os.path.dirname(os.path.dirname(table))
+    output.write_dataframe(theirs.dataframe())
+
+    def walk(folder):
+        return str(sorted(os.path.join(top, each) for top, _, files in os.walk(folder) for each in files))
+
+    def read(path):
+        return repr(open(path, "rb").read())
+
+    def read_arrow(path):
+        from pyarrow import parquet
+
+        return str(parquet.read_table(path).to_pylist())
+
+    def read_duckdb(path):
+        import duckdb
+
+        return str(duckdb.sql(f"SELECT * FROM read_parquet('{path}')").fetchall())
+
+    def beside(function):
+        return lambda path: ctx.spark.createDataFrame([(path,)], "path string").select(udf(function)("path")).first()[0]
+
+    def by_reader(kind):
+        return lambda path: str(ctx.spark.read.format(kind).load(path).collect())
+
+    def by_sql(path):
+        return str(ctx.spark.sql(f"SELECT * FROM parquet.`{path}`").collect())
+
+    tries = [(f"job {each.__name__}", each, file) for each in (read, read_arrow, read_duckdb)]
+    tries += [(f"function {each.__name__}", beside(each), file) for each in (read, read_arrow, read_duckdb)]
+    tries += [(f"spark {kind}", by_reader(kind), file) for kind in ("parquet", "binaryFile", "text")]
+    tries += [("iceberg folder", by_reader("iceberg"), table), ("iceberg file", by_reader("iceberg"), metadata)]
+    tries += [("all", by_reader("parquet"), warehouse + "/*/*/data/*.parquet"), ("sql", by_sql, file)]
+    tries += [("job walk", walk, warehouse), ("function walk", beside(walk), warehouse)]
+    for name, function, path in tries:
+        try:
+            print("TRIED", name, function(path))
+        except Exception as error:
+            print("REFUSED", name, type(error).__name__)
+    print("DONE", len(tries))
 """
 CHANGES = """import sys
 
@@ -570,3 +624,31 @@ def _let_it_end(stack: Stack, lasting: dict[str, Any]) -> Iterator[None]:
 def _count_ends(stack: Stack) -> int:
     """How often the server has said that it ends."""
     return (stack.home / "spark.log").read_text().count("the server ends and starts anew")
+
+
+def test_a_reader_reaches_no_file_of_a_dataset_by_its_path(spark_stack: Stack) -> None:
+    """Of another repository, from a Spark transform of a repository of their own that reads one of its datasets."""
+    stack = spark_stack
+    stack.make_repository("alpha")
+    hidden = '[datasets."/alpha/people"]\nsensitive = ["email"]\n'
+    stack.commit({"pipeline.toml": f'[pipeline]\nfolders = ["/alpha"]\n{hidden}'}, repository="alpha")
+    assert stack.upload("/alpha/people", f"id,email\n1,{CANARY}\n").status_code == 201
+    assert stack.upload("/alpha/open", "a,b\n1,x\n").status_code == 201
+    eve = stack.sign_in("eve", roles={"alpha": "reader"})
+    eve.make_repository("spy")
+    (table,) = stack.home.glob("warehouse/alpha/people-*")
+    (file,) = table.glob("data/**/*.parquet")
+    metadata = max(table.glob("metadata/*.metadata.json"))
+    paths = tuple(map(str, (table, file, metadata)))
+    eve.commit({"pipeline.toml": '[pipeline]\nfolders = ["/spy"]\n'}, repository="spy")
+    eve.commit({"pipelines/loot.py": LOOT.replace("PATHS", repr(paths))}, repository="spy")
+    build = eve.build("/spy/loot", seconds=RENEWED_S)
+    log = eve.log(build["jobs"][0]["id"])
+    assert build["state"] == "COMPLETED", log
+    assert stack.rows("/spy/loot") == [{"a": 1, "b": "x"}]
+    assert "DONE 15" in log
+    assert [line[:40] for line in log.splitlines() if CANARY in line or table.name in line] == []
+    walked = [line for line in log.splitlines() if "walk" in line]
+    assert len(walked) == 2
+    assert all("/alpha/open-" in line and "/spy/loot-" in line for line in walked)
+    assert log.count("REFUSED") == 13, log

@@ -371,9 +371,11 @@ class _Attempt:
         with_spark = self.job.profile == "spark"
         if with_spark:
             group = find_group(repository=self.job.repository, branch=self.build.branch)
-            self.loan = self.opened.enter_context(lent_spark(group=group, folders=own))
-            for folder in self._spark_folders():
+            listings = self._spark_folders()
+            for folder in listings:
                 open_spark_folder(folder)
+            read = [*manifests.find_folders(self._locations), *listings]
+            self.loan = self.opened.enter_context(lent_spark(group=group, read=read, written=own))
         return launch(
             entrypoint,
             place.manifest,

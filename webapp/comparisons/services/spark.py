@@ -63,6 +63,8 @@ class Lending:
     """Lends Spark to a comparison whose process has found that it needs it."""
 
     access: SparkAccess | None
+    table_folder: str
+    """The folder of the table's files; empty if they are in an object store."""
     lent: ExitStack
     """Gives it back."""
     asked_at: float | None = None
@@ -72,20 +74,22 @@ class Lending:
 
     def look(self, progress: Mapping[str, Any]) -> None:
         """Answer the process if it asks, once Spark is free and works or that takes too long."""
-        if self.access is None or self.is_answered or not progress.get("wants_spark"):
+        access = self.access
+        if access is None or self.is_answered or not progress.get("wants_spark"):
             return
         self.asked_at = self.asked_at or time.monotonic()
-        refusal = self._try_to_lend()
+        refusal = self._try_to_lend(access)
         if refusal and time.monotonic() - self.asked_at < PATIENCE_S:
             return
         self.is_answered = True
-        _answer(Path(self.access.answer), refusal)
+        _answer(Path(access.answer), refusal)
 
-    def _try_to_lend(self) -> str:
+    def _try_to_lend(self, access: SparkAccess) -> str:
         """Return why Spark cannot be used now."""
         if not self.is_lent:
+            folder = Path(self.table_folder or access.folder)
             try:
-                self.loan = self.lent.enter_context(lent_spark(group=GROUP))
+                self.loan = self.lent.enter_context(lent_spark(group=GROUP, read=[folder]))
             except Unavailable as error:
                 return error.detail
             self.is_lent = True
