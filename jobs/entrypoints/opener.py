@@ -66,14 +66,14 @@ class Root:
         if not {"", ".", ".."}.isdisjoint(names):
             message = f"{path} is no plain path"
             raise ValueError(message)
-        found = os.dup(self._folder)
+        folder = os.dup(self._folder)
         for name in names:
-            above = found
+            above = folder
             try:
-                found = os.open(name, _FOLDER, dir_fd=above)
+                folder = os.open(name, _FOLDER, dir_fd=above)
             finally:
                 os.close(above)
-        return found
+        return folder
 
     def mount(self, folder: int, path: str, *, writable: bool) -> None:
         """Let the sandbox see an open folder at a path."""

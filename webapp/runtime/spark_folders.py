@@ -29,6 +29,17 @@ def is_renewing() -> bool:
     return noted_at is not None and 0 <= time.time() - noted_at / 1e9 < RENEWAL_SECONDS
 
 
+def is_spark_shared() -> bool:
+    """Return whether Spark is a server of `SPARK_REMOTE`, where transforms of different repositories are not kept apart."""
+    return bool(settings.SPARK_REMOTE) and not settings.TRIBUTARY_SPARK_OPENER
+
+
+def may_use_spark(repository: str) -> bool:
+    """Return whether the Spark transforms and the data of a repository may go to the Spark server."""
+    allowed = settings.TRIBUTARY_SPARK_REPOSITORIES
+    return not allowed or repository in allowed or not is_spark_shared()
+
+
 def find_spark_folder(name: str) -> Path | None:
     """Return the folder of that name; None where Spark is a server elsewhere, which sees no folder of this machine."""
     shared = settings.TRIBUTARY_SPARK_FOLDER

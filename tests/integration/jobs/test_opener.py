@@ -92,9 +92,7 @@ class Server:
         self.process.stdin.flush()
         return self.process.stdout.readline().strip()
 
-    def ask(
-        self, *paths: Path, group: str = "a", show: Sequence[Path] = ()
-    ) -> tuple[socket.socket, dict[str, object]]:
+    def ask(self, *paths: Path, group: str = "a", show: Sequence[Path] = ()) -> tuple[socket.socket, dict[str, object]]:
         connection = socket.socket(socket.AF_UNIX)
         connection.settimeout(30)
         # the socket has its name a moment before it listens

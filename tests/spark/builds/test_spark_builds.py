@@ -24,6 +24,10 @@ from tests.factories import engine as tables
 from tests.factories.builds import Stack, running_stack, wait_until
 from tests.factories.incremental import SPARK, IncrementalHistory, Step, any_steps
 from tests.factories.tiers import further
+from webapp.comparisons.services.spark import GROUP
+from webapp.core.errors import Unavailable
+from webapp.runtime.health import does_spark_listen
+from webapp.runtime.spark_folders import lent_spark
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(800)]
 CANARY = "canary-of-alpha@example.org"
@@ -508,7 +512,9 @@ def test_a_task_that_does_not_end_when_its_job_is_cancelled_ends_with_the_server
 
 
 @further("spark/builds/test_spark_builds.py::test_cancelled_spark_job_ends_and_its_query_too")
-def test_a_cancelled_row_diff_ends_what_spark_computes_for_it(spark_stack: Stack, tmp_path: Path) -> None:
+def test_a_cancelled_row_diff_ends_what_spark_computes_for_it(
+    spark_stack: Stack, tmp_path: Path, settings: Any
+) -> None:
     folder = spark_stack.home / "warehouse" / "cancelled"
     numbers = np.arange(400_000)
     table = tables.make_table(folder, pa.table({"k": numbers, "v": numbers}).schema)
@@ -521,13 +527,14 @@ def test_a_cancelled_row_diff_ends_what_spark_computes_for_it(spark_stack: Stack
     request = tmp_path / "request.json"
     answer = tmp_path / "result.json"
     write_message(request, DiffRequest(*ends, str(tmp_path), str(answer), key=("k",), executor="spark", spark=access))
-    process = subprocess.Popen([sys.executable, "-m", "jobs.entrypoints.diff", str(request)])
-    try:
-        wait_until(lambda: any(folder.glob("listings/*/metadata/v1.metadata.json")), seconds=RENEWED_S, every=0.02)
-        process.terminate()
-        process.wait(60)
-    finally:
-        process.kill()
+    with _lent(spark_stack, settings, folder):
+        process = subprocess.Popen([sys.executable, "-m", "jobs.entrypoints.diff", str(request)])
+        try:
+            wait_until(lambda: any(folder.glob("listings/*/metadata/v1.metadata.json")), seconds=RENEWED_S, every=0.02)
+            process.terminate()
+            process.wait(60)
+        finally:
+            process.kill()
     assert read_message(DiffResult, answer).code == "cancelled"
     assert list((folder / "listings").iterdir()) == []
     # nothing is left of its session, under whose name another would find what ran in it
@@ -539,7 +546,7 @@ def test_a_cancelled_row_diff_ends_what_spark_computes_for_it(spark_stack: Stack
 
 
 @pytest.mark.soak
-def test_a_thousand_columns_are_compared_by_spark(spark_stack: Stack, tmp_path: Path) -> None:
+def test_a_thousand_columns_are_compared_by_spark(spark_stack: Stack, tmp_path: Path, settings: Any) -> None:
     folder = spark_stack.home / "warehouse" / "wide"
     rows = pa.table({f"c{place}": [place, 2 * place] for place in range(1000)})
     changed = rows.set_column(500, "c500", [pa.array([500, -1])])
@@ -553,21 +560,23 @@ def test_a_thousand_columns_are_compared_by_spark(spark_stack: Stack, tmp_path: 
     request, answer = tmp_path / "request.json", tmp_path / "result.json"
     asked = DiffRequest(before, after, str(tmp_path), str(answer), key=("c998",), executor="spark", spark=access)
     write_message(request, asked)
-    subprocess.run([sys.executable, "-m", "jobs.entrypoints.diff", str(request)], check=True)
+    with _lent(spark_stack, settings, folder):
+        subprocess.run([sys.executable, "-m", "jobs.entrypoints.diff", str(request)], check=True)
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert (summary["executor"], summary["updated"], summary["unchanged"]) == ("spark", 1, 1), summary
     assert [column["name"] for column in summary["columns"] if column["changed"]] == ["c500"]
 
 
 @pytest.mark.soak
-def test_a_changelog_of_many_commits_is_computed_by_spark(spark_stack: Stack) -> None:
+def test_a_changelog_of_many_commits_is_computed_by_spark(spark_stack: Stack, settings: Any) -> None:
     folder, commits = spark_stack.home / "warehouse" / "often", 400
     table = tables.make_table(folder, pa.table({"k": [0]}).schema)
     for number in range(commits):
         table.append(pa.table({"k": [number]}))
     metadata = tables.side(table, tables.snapshot_of(table)).metadata_location
     command = [sys.executable, "-c", CHANGES, spark_stack.more["SPARK_REMOTE"], metadata, str(folder / "listings")]
-    told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    with _lent(spark_stack, settings, folder):
+        told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     assert [*map(int, told.split())] == [*range(commits)]
 
 
@@ -597,6 +606,25 @@ def test_rows_that_are_too_many_for_the_process_are_compared_by_spark_and_the_pa
     assert "computed by Spark because about" in log.read_text()
     # what Spark was given to read is gone
     assert [path for path in spark_stack.home.glob("warehouse/**/metadata/*/*") if path.is_dir()] == []
+
+
+@contextlib.contextmanager
+def _lent(stack: Stack, settings: Any, folder: Path) -> Iterator[None]:
+    """Have the server for a comparison of a table in this folder, as soon as it has no other callers."""
+    settings.TRIBUTARY_SPARK_OPENER = stack.more["TRIBUTARY_SPARK_OPENER"]
+    settings.SPARK_REMOTE = stack.more["SPARK_REMOTE"]
+    with contextlib.ExitStack() as lent:
+
+        def is_lent() -> bool:
+            try:
+                lent.enter_context(lent_spark(group=GROUP, read=[folder]))
+            except Unavailable:
+                return False
+            return True
+
+        wait_until(is_lent, seconds=RENEWED_S)
+        wait_until(does_spark_listen, seconds=RENEWED_S)
+        yield
 
 
 @contextlib.contextmanager

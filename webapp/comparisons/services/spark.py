@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 from django.conf import settings
 
 from jobs.protocol import SparkAccess
+from webapp.accounts.permissions import find_folder_owner
 from webapp.builds.services.interrupts import end_session
 from webapp.comparisons.queries.artifacts import artifact_folder
 from webapp.core.errors import Unavailable
 from webapp.runtime.health import check_spark, look_at_spark
-from webapp.runtime.spark_folders import Loan, find_spark_folder, lent_spark, remove_spark_folder
+from webapp.runtime.spark_folders import Loan, find_spark_folder, lent_spark, may_use_spark, remove_spark_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,6 +31,7 @@ GROUP = "comparisons"
 """They run nobody's code, and are kept apart from those who do: what they say of rows is what is reviewed."""
 PATIENCE_S = 120.0
 """So long a comparison waits for Spark to be free; then its process compares all rows itself."""
+KEPT_OFF = "TRIBUTARY_SPARK_REPOSITORIES keeps the repository's data off the Spark cluster"
 ELSEWHERE = "the files are in an object store, and the Spark server is not the installation's own"
 
 
@@ -37,6 +39,8 @@ def offer_spark(*, comparison: Comparison, table_folder: str) -> tuple[SparkAcce
     """Return what a comparison needs to use Spark, or why it gets none: it never waits for a server."""
     if settings.TRIBUTARY_EXECUTOR == "embedded":
         return None, "this installation compares all rows in the job's process"
+    if not may_use_spark(find_folder_owner(comparison.dataset.path)):
+        return None, KEPT_OFF
     health = check_spark()
     if not health.works:
         return (
