@@ -1,7 +1,8 @@
-"""Lends a server in a sandbox to one group of callers at a time, and opens folders for it to write. Standard library only.
+"""Lends a server in a sandbox to one group of callers at a time, and mounts their folders in it. Standard library only.
 
-A server that works for many jobs sees all tables and may write none of them, until somebody who holds the socket asks for
-the folders of one job. They are writable as long as that connection lasts: a caller that dies leaves nothing open.
+A server that works for many jobs sees none of the tables. A caller that holds the socket names the folders that its job
+reads and those that it writes. They are mounted as long as that connection lasts: a caller that dies leaves nothing mounted.
+What the server has opened in them stays open until it ends.
 
 Code that ran on the server may have left something behind that waits for the next: a thread, a class, a process. So it works
 for one group in its life. When another one asks, nobody else is let in any more, and when the last has gone this process ends
@@ -11,11 +12,12 @@ The time of a file beside the socket says when that was last so, and the file wh
 It makes room, too, whatever still runs on it, when a caller asks for that, or when the file that it was given the name of appears:
 then something on the server was to end and did not.
 
-The opener lives in a mount namespace of its own, in which each root of tables is a shared mount. The sandbox's namespace is a
-slave of that one, so what is mounted on a folder here appears there, and nothing that happens there comes back.
+The opener lives in a mount namespace of its own, in which an empty folder in memory covers each root of tables. That is a
+shared mount, and the sandbox's namespace is a slave of this one: what is mounted on it here appears there, and nothing that
+happens there comes back.
 
-One connection is one request: a line of JSON, ``{"group": "...", "open": ["/abs/folder", ...]}``, answered by
-``{"opened": n}``, ``{"busy": "..."}`` while the server is another group's, or ``{"error": "..."}``. ``{"renew": "why"}`` is answered
+One connection is one request: a line of JSON, ``{"group": "...", "show": ["/abs/folder", ...], "open": ["/abs/folder", ...]}``
+with the folders to read and those to write, answered by ``{"opened": n}`` with the number of the latter, ``{"busy": "..."}`` while the server is another group's, or ``{"error": "..."}``. ``{"renew": "why"}`` is answered
 by the end of the connection, and of the server.
 """
 
@@ -26,10 +28,10 @@ import os
 import selectors
 import signal
 import socket
-import stat
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,16 +44,68 @@ KEPT_S = 60.0
 """So long the server is kept for a group that has asked and does not ask again."""
 LOOK_S = 1.0
 """So often it is looked whether the file has appeared."""
-Mount = Callable[[str], None]
+_FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Root:
+    """A folder of tables where there is no sandbox: everything in it can be seen and written already."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._folder = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+
+    def open_folder(self, path: str) -> int:
+        """Open a folder below this one, through no link; return its descriptor.
+
+        Raises:
+            ValueError: the path does not name one.
+            OSError: there is none.
+
+        """
+        names = path.removeprefix(f"{self.path}/").split("/")
+        if not {"", ".", ".."}.isdisjoint(names):
+            message = f"{path} is no plain path"
+            raise ValueError(message)
+        folder = os.dup(self._folder)
+        for name in names:
+            above = folder
+            try:
+                folder = os.open(name, _FOLDER, dir_fd=above)
+            finally:
+                os.close(above)
+        return folder
+
+    def mount(self, folder: int, path: str, *, writable: bool) -> None:
+        """Let the sandbox see an open folder at a path."""
+
+    def unmount(self, path: str) -> None:
+        """Take a mount away."""
+
+
+@dataclass(frozen=True)
+class _Mounted:
+    """A folder that the sandbox sees."""
+
+    root: Root
+    descriptor: int
+    """Of what is mounted: by this it is found again wherever it is moved to."""
+
+    def close(self) -> None:
+        with suppress(OSError):  # its folder was removed, and the mount with it
+            self.root.unmount(f"/proc/self/fd/{self.descriptor}")
+        os.close(self.descriptor)
 
 
 @dataclass(eq=False)
 class _Caller:
-    """Who has asked, and descriptors of the mounts that were made for it."""
+    """A connection, with what was mounted for it."""
 
     socket: socket.socket
     received: bytes = b""
-    mounts: list[int] = field(default_factory=list)
+    shown: list[str] = field(default_factory=list)
+    """Folders to read; other callers may read them at the same time."""
+    opened: list[_Mounted] = field(default_factory=list)
+    """Folders to write, its own alone."""
     is_served: bool = False
 
 
@@ -129,12 +183,12 @@ class ServerTurns:
 class Opener:
     """The loop; one thread, since it has a mount namespace of its own."""
 
-    def __init__(self, path: str, roots: Sequence[str], *, mount: Mount, unmount: Mount, renew_when: str = "") -> None:
+    def __init__(self, path: str, roots: Sequence[Root], *, renew_when: str = "") -> None:
         self._roots = roots
         self._renew_when = renew_when
-        self._mount = mount
-        self._unmount = unmount
         self._path = path
+        self._shown: dict[str, _Mounted] = {}
+        self._readers: Counter[str] = Counter()
         self._turns = ServerTurns(Path(f"{path}.next"))
         self._selector = selectors.DefaultSelector()
         self._listener = _listen(path)
@@ -184,9 +238,11 @@ class Opener:
                 self._renew(str(request["renew"]))
             self._turns.begin(str(request["group"]))
             caller.is_served = True
+            for path in request["show"]:
+                self._show(caller, path)
             for path in request["open"]:
-                caller.mounts.append(self._open(path))
-            answer: dict[str, object] = {"opened": len(caller.mounts)}
+                caller.opened.append(self._open(path))
+            answer: dict[str, object] = {"opened": len(caller.opened)}
         except _BusyError as error:
             answer = {"busy": str(error)}
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -196,24 +252,47 @@ class Opener:
         if "opened" not in answer:
             self._close(caller)
 
-    def _open(self, path: str) -> int:
-        if os.path.realpath(path) != path or not any(path.startswith(f"{root}/") for root in self._roots):
-            message = f"{path} is no folder of its own below {' or '.join(self._roots)}"
+    def _show(self, caller: _Caller, path: str) -> None:
+        """Let the server read a folder. One that is not there, or in no root, is left to the job to miss."""
+        root = self._find_root(path)
+        if root is None:
+            return
+        if path not in self._shown:
+            try:
+                self._shown[path] = self._mount(root, path, writable=False)
+            except FileNotFoundError:
+                return
+        self._readers[path] += 1
+        caller.shown.append(path)
+
+    def _open(self, path: str) -> _Mounted:
+        root = self._find_root(path)
+        if root is None:
+            message = f"{path} is not below {' or '.join(root.path for root in self._roots)}"
             raise ValueError(message)
-        if not stat.S_ISDIR(os.lstat(path).st_mode):
-            message = f"{path} is no folder"
-            raise ValueError(message)
-        self._mount(path)
-        # by this it is found again wherever it is moved to
-        return os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        return self._mount(root, path, writable=True)
+
+    def _find_root(self, path: str) -> Root | None:
+        return next((root for root in self._roots if path.startswith(f"{root.path}/")), None)
+
+    @staticmethod
+    def _mount(root: Root, path: str, *, writable: bool) -> _Mounted:
+        folder = root.open_folder(path)
+        try:
+            root.mount(folder, path, writable=writable)
+        finally:
+            os.close(folder)
+        return _Mounted(root, os.open(path, _FOLDER))
 
     def _close(self, caller: _Caller) -> None:
         self._selector.unregister(caller.socket)
         caller.socket.close()
-        for descriptor in caller.mounts:
-            with suppress(OSError):  # its folder was removed, and the mount with it
-                self._unmount(f"/proc/self/fd/{descriptor}")
-            os.close(descriptor)
+        for mounted in caller.opened:
+            mounted.close()
+        for path in caller.shown:
+            self._readers[path] -= 1
+            if not self._readers[path]:
+                self._shown.pop(path).close()
         if caller.is_served:
             self._turns.end()
 

@@ -46,7 +46,7 @@ import signal
 import socket
 import stat
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,7 +69,7 @@ from jobs.entrypoints.keeper import (
     write_hosts,
 )
 from jobs.entrypoints.memory_limit import EXCEEDED, MemoryLimit
-from jobs.entrypoints.opener import RENEWED, Opener, note_renewal
+from jobs.entrypoints.opener import RENEWED, Opener, Root, note_renewal
 from jobs.entrypoints.relays import RelayStarter
 from jobs.entrypoints.seccomp import refuse_calls
 
@@ -104,6 +104,8 @@ _NAMES = ("hosts", "resolv.conf")
 """What says where hosts are; in a network of its own a sandbox has its own."""
 _BYTES_OF_A_NAME = 16 * 1024
 """A private folder has one file or folder for so many bytes: an empty one takes memory of the kernel, too."""
+_EMPTY = "mode=0755,size=64k"
+"""Options of a folder in memory that holds mount points alone."""
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 
 _CLONE_NEWNS, _CLONE_NEWIPC, _CLONE_NEWUSER, _CLONE_NEWPID = 0x00020000, 0x08000000, 0x10000000, 0x20000000
@@ -133,7 +135,7 @@ class Confinement:
     is_shared: bool = False
     """Whether a Spark server, which outlives the process, writes in those folders, too."""
     openable: tuple[str, ...] = ()
-    """Folders that may only be read until folders in them are opened for writing; see opener.py."""
+    """Folders that appear empty until folders in them are shown or opened for writing; see opener.py."""
     opener: str = ""
     """The socket at which the process is lent and they are opened; it must lie where the process sees nothing."""
     renew_when: str = ""
@@ -344,15 +346,10 @@ def _start_opener(confinement: Confinement, helpers: list[int], *, mode: Mode) -
         try:
             die_with(keeper)
             if mode != "off":
-                _share_mounts(confinement.openable)
-            open_for_nobody = mode == "off"  # without a sandbox everything is open
-            opener = Opener(
-                confinement.opener,
-                confinement.openable,
-                mount=_pass if open_for_nobody else _bind_on_itself,
-                unmount=_pass if open_for_nobody else _unmount,
-                renew_when=confinement.renew_when,
-            )
+                _leave_mounts()
+            make_root = Root if mode == "off" else _HiddenRoot  # without a sandbox all of it can be seen and written
+            roots = [make_root(path) for path in confinement.openable]
+            opener = Opener(confinement.opener, roots, renew_when=confinement.renew_when)
             namespace = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
             socket.send_fds(far, [b"1"], [namespace])
             far.close()
@@ -372,25 +369,39 @@ def _start_opener(confinement: Confinement, helpers: list[int], *, mode: Mode) -
     return descriptors[0]
 
 
-def _share_mounts(paths: Sequence[str]) -> None:
+def _leave_mounts() -> None:
+    """Enter a mount namespace in which nothing is seen elsewhere until a mount is shared."""
     _call("unshare", _libc.unshare(_CLONE_NEWNS))
     _mount("none", "/", None, _MS_REC | _MS_PRIVATE)
-    for path in paths:
-        _mount(path, path, None, _MS_BIND | _MS_REC)
-        _mount("none", path, None, _MS_SHARED)
     os.chdir("/")
 
 
-def _bind_on_itself(path: str) -> None:
-    _mount(path, path, None, _MS_BIND)
+class _HiddenRoot(Root):
+    """A root covered by an empty folder in memory, on which single folders of it are mounted for the sandbox to see."""
 
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        _mount("tmpfs", path, "tmpfs", _MS_NOSUID | _MS_NODEV, _EMPTY)
+        covered = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        os.mkdir("folder", dir_fd=covered)
+        self._aside = f"/proc/self/fd/{covered}/folder"
+        _mount("tmpfs", path, "tmpfs", _MS_NOSUID | _MS_NODEV, _EMPTY)
+        _mount("none", path, None, _MS_SHARED)
 
-def _unmount(path: str) -> None:
-    _call(f"umount {path}", _libc.umount2(os.fsencode(path), _MNT_DETACH))
+    def mount(self, folder: int, path: str, *, writable: bool) -> None:
+        """Mount an open folder at a path. Its flags are set aside, since the sandbox sees a mount there at once."""
+        _mount(f"/proc/self/fd/{folder}", self._aside, None, _MS_BIND)
+        try:
+            flags = _MS_REMOUNT | _MS_BIND | _locked_flags(self._aside) | _MS_NOSUID | _MS_NODEV
+            _mount(None, self._aside, None, flags if writable else flags | _MS_RDONLY)
+            _make_parents(f"{path}/")
+            _mount(self._aside, path, None, _MS_BIND)
+        finally:
+            self.unmount(self._aside)
 
-
-def _pass(_path: str) -> None:
-    return
+    def unmount(self, path: str) -> None:
+        """Take a mount away."""
+        _call(f"umount {path}", _libc.umount2(os.fsencode(path), _MNT_DETACH))
 
 
 def _choose_user(confinement: Confinement, mode: Mode) -> tuple[int, int]:

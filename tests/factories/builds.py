@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -222,6 +222,15 @@ class Stack:
         form = {"username": "admin", "password": PASSWORD, "csrfmiddlewaretoken": token}
         browser.post(f"{host}/login", data=form, headers={"Referer": f"{host}/login"}, timeout=10).raise_for_status()
         return browser
+
+    def sign_in(self, username: str, *, roles: Mapping[str, str]) -> Stack:
+        """Make a user with these roles on repositories; return the installation as they use it."""
+        self.call("POST", "/users", json={"username": username, "password": PASSWORD}, expect=201)
+        for repository, role in roles.items():
+            self.call("POST", f"/repositories/{repository}/members", json={"user": username, "role": role})
+        answer = requests.post(f"{self.url}/tokens", json={"name": "tests"}, auth=(username, PASSWORD), timeout=30)
+        answer.raise_for_status()
+        return replace(self, token=answer.json()["token"])
 
     def make_repository(self, name: str = "shop") -> None:
         """Make a repository that owns the folder of its name."""

@@ -68,11 +68,13 @@ TRIBUTARY_REPOSITORY_GIT_BYTES = int(os.environ.get("TRIBUTARY_REPOSITORY_GIT_BY
 TRIBUTARY_REPOSITORY_DATA_BYTES = int(os.environ.get("TRIBUTARY_REPOSITORY_DATA_BYTES") or 0)
 TRIBUTARY_DEMO = os.environ.get("TRIBUTARY_DEMO", "1") != "0"
 SPARK_REMOTE = read_secret("SPARK_REMOTE")
+# Repositories whose Spark transforms may run on the server of SPARK_REMOTE, which keeps nobody apart; none named: all.
+TRIBUTARY_SPARK_REPOSITORIES = frozenset(os.environ.get("TRIBUTARY_SPARK_REPOSITORIES", "").replace(",", " ").split())
 # More options of the embedded Spark server's Java machine.
 TRIBUTARY_SPARK_JAVA_OPTIONS = os.environ.get("TRIBUTARY_SPARK_JAVA_OPTIONS", "")
 # What the embedded Spark server sees of this machine's folders; the supervisor says so, and nobody else.
 TRIBUTARY_SPARK_FOLDER = os.environ.get("TRIBUTARY_SPARK_FOLDER", "")
-# The socket at which that server is given folders of tables to write; where there is none it writes what its user may.
+# The socket at which that server is given folders of tables; where there is none it reads and writes what its user may.
 TRIBUTARY_SPARK_OPENER = os.environ.get("TRIBUTARY_SPARK_OPENER", "")
 # Where jobs reach the catalog, when that is not this machine's loopback: several web hosts behind one name.
 TRIBUTARY_CATALOG_URI = os.environ.get("TRIBUTARY_CATALOG_URI") or f"http://127.0.0.1:{TRIBUTARY_PORT}/iceberg"

@@ -10,6 +10,7 @@ Modules:
     pulses: signs of life of a part.
     process_groups: the processes of a part.
     health: whether each part works.
+    checks: what `manage.py check --deploy` finds.
     broker: the queue of a machine by itself.
     doorbell: a worker, rung with an id.
     fork_server: processes asked of the fork server.

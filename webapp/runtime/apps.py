@@ -8,3 +8,12 @@ class RuntimeConfig(AppConfig):
 
     name = "webapp.runtime"
     label = "runtime"
+
+    def ready(self) -> None:
+        """Register the checks of settings."""
+        from django.core.checks import Tags, register
+
+        from webapp.runtime.checks import check_keys_are_narrow, check_spark_is_apart
+
+        for check in (check_spark_is_apart, check_keys_are_narrow):
+            register(check, Tags.security, deploy=True)

@@ -19,13 +19,16 @@ from webapp.runtime import doorbell, object_store
 from webapp.runtime.hosts import PORTS
 from webapp.runtime.probes import answers_http2, answers_tcp, ask_fork_server
 from webapp.runtime.room import Disk, describe_size, list_disks
-from webapp.runtime.spark_folders import is_renewing
+from webapp.runtime.spark_folders import is_renewing, is_spark_shared
 from webapp.runtime.web.gates import Gate
 
 STALE_AFTER = timedelta(seconds=20)
 LATE_S = 60.0
 """A message of the quick queue that waits for so long in seconds shows that nobody takes messages."""
 WORKERS = ("worker-quick", "worker-builds", "sweep")
+SHARED = (
+    "SPARK_REMOTE does not keep repositories apart: a Spark transform can read every file that the cluster can read"
+)
 BROKER_PORTS = {"redis": 6379, "rediss": 6379, "amqp": 5672, "amqps": 5671, "pyamqp": 5672}
 """Where a broker listens whose address names no port."""
 
@@ -37,7 +40,7 @@ class PartHealth:
     name: str
     works: bool
     state: str
-    """ok, starting, off, low, stuck or down."""
+    """ok, shared, starting, off, low, stuck or down."""
     detail: str
     figures: Mapping[str, int | None] = field(default_factory=dict)
     """What is counted of it."""
@@ -160,7 +163,9 @@ def look_at_spark() -> PartHealth:
     embedded = _is_spark_embedded()
     if embedded and not (Path(settings.TRIBUTARY_HOME) / "run" / "spark.ready").exists():
         return PartHealth("spark", works=False, state="starting", detail="engine warming up")
-    return PartHealth("spark", works=True, state="ok", detail="warm" if embedded else "remote")
+    if is_spark_shared():
+        return PartHealth("spark", works=True, state="shared", detail=SHARED)
+    return PartHealth("spark", works=True, state="ok", detail="warm")
 
 
 def _warehouse() -> PartHealth:

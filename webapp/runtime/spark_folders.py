@@ -29,6 +29,17 @@ def is_renewing() -> bool:
     return noted_at is not None and 0 <= time.time() - noted_at / 1e9 < RENEWAL_SECONDS
 
 
+def is_spark_shared() -> bool:
+    """Return whether Spark is a server of `SPARK_REMOTE`, where transforms of different repositories are not kept apart."""
+    return bool(settings.SPARK_REMOTE) and not settings.TRIBUTARY_SPARK_OPENER
+
+
+def may_use_spark(repository: str) -> bool:
+    """Return whether the Spark transforms and the data of a repository may go to the Spark server."""
+    allowed = settings.TRIBUTARY_SPARK_REPOSITORIES
+    return not allowed or repository in allowed or not is_spark_shared()
+
+
 def find_spark_folder(name: str) -> Path | None:
     """Return the folder of that name; None where Spark is a server elsewhere, which sees no folder of this machine."""
     shared = settings.TRIBUTARY_SPARK_FOLDER
@@ -75,14 +86,16 @@ class Loan:
 
 
 @contextmanager
-def lent_spark(*, group: str, folders: Iterable[Path] = ()) -> Iterator[Loan]:
-    """Have the server for a group alone meanwhile, and let it write folders of tables, which it may only read else.
+def lent_spark(*, group: str, read: Iterable[Path] = (), written: Iterable[Path] = ()) -> Iterator[Loan]:
+    """Have the server for a group alone meanwhile, and mount folders in its sandbox, which shows it no others of tables.
 
-    Where there is no such socket the server is somebody else's, and what it keeps apart too. See jobs/entrypoints/opener.py.
+    Without such a socket the server is one of `SPARK_REMOTE`, which sees whatever its host shows it. See
+    jobs/entrypoints/opener.py.
 
     Args:
         group: who could have written the code that runs on it; see `webapp/builds/queries/trust.py`.
-        folders: absolute paths.
+        read: absolute paths of the folders that it reads, such as those of whole tables.
+        written: absolute paths of the folders that it writes.
 
     Raises:
         Unavailable: it is not there, or another group's now.
@@ -93,7 +106,7 @@ def lent_spark(*, group: str, folders: Iterable[Path] = ()) -> Iterator[Loan]:
         return
     noted_at = _find_noted_at()
     with _connected() as connection:
-        answer = _ask(connection, {"group": group, "open": [str(folder) for folder in folders]})
+        answer = _ask(connection, {"group": group, "show": [*map(str, read)], "open": [*map(str, written)]})
         if "busy" in answer:
             message = f"The Spark engine works for other people's code: {answer['busy']}. The job begins then."
             raise Unavailable(message, code="spark_busy")

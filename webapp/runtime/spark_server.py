@@ -144,9 +144,9 @@ class SparkServer:
         """The command line, in a sandbox that shows the server its folders only; it wants `environment`."""
         visible = ["--input", str(self._properties), "--opener", str(self.opener), "--fresh", str(self.own)]
         visible += ["--renew-when", str(self._stuck)]
-        readonly = [self._pools, self._logging, find_listings(self.folder), self.java.resolve().parents[1]]
+        readonly = [self._pools, self._logging, self.java.resolve().parents[1]]
         visible += [word for path in readonly for word in ("--readonly", str(path))]
-        visible += [word for folder in self.tables for word in ("--openable", str(folder))]
+        visible += [word for path in (*self.tables, find_listings(self.folder)) for word in ("--openable", str(path))]
         visible += ["--total-memory", str(self.total_memory_bytes or self._usual_memory_bytes)]
         if self.archive is not None:
             visible += ["--readonly", str(self.archive.parent)]

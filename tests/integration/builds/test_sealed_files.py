@@ -59,6 +59,15 @@ new = own / file.name
 pq.write_table(pa.Table.from_pandas(forged), new)
 new.rename(file)
 """
+LOOK = """
+import os
+from urllib.parse import urlsplit
+
+warehouse = urlsplit(out.load().location()).path.partition("/shop/held/")[0]
+for folder, _, files in os.walk(warehouse):
+    print("SEEN", folder.removeprefix(warehouse), len(files))
+raise RuntimeError("looked")
+"""
 WRITE = "out.write_table(i0.arrow())"
 LEFT = """
 import socket
@@ -109,6 +118,15 @@ def test_files_of_master_are_out_of_reach_from_a_branch(held: Stack) -> None:
     assert "GOT THROUGH" not in log
     assert "refused [" in log, log
     assert "Read-only file system" in job["reason"]
+
+
+def test_a_job_sees_the_folders_of_its_tables_alone(held: Stack) -> None:
+    assert held.upload("/shop/unread", "a\n1\n").status_code == 201
+    job, log = run_attack(held, LOOK)
+    assert "looked" in job["reason"]
+    seen = {line.split()[-2] for line in log.splitlines() if "SEEN" in line}
+    tables = {part for folder in seen for part in folder.split("/") if "-" in part and not part.startswith("job-")}
+    assert {table.rpartition("-")[0] for table in tables} == {"raw", "victim"}
 
 
 def test_a_file_of_master_is_not_exchanged_for_a_forged_one(held: Stack) -> None:

@@ -1,4 +1,4 @@
-"""A server in a sandbox that may only read tables is given single folders to write, and loses them with who asked for them."""
+"""A server in a sandbox sees no table but those that its callers name, and loses each of them with its last caller."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -23,6 +23,7 @@ pytestmark = [
     pytest.mark.skipif(detect_mode() == "off", reason="this machine has no sandbox"),
 ]
 MOST_BYTES = 256 * 1024**2
+READONLY, MISSING = "Read-only file system", "No such file or directory"
 SERVER = """
 import os, sys
 held = []
@@ -33,8 +34,9 @@ for line in sys.stdin:
             held.append(os.open(path, os.O_RDONLY | os.O_DIRECTORY))
         elif act == "take":
             held.append(bytearray(2**30))
-        elif act == "put":
-            os.close(os.open("put", os.O_CREAT | os.O_WRONLY, dir_fd=held[-1]))
+        elif act == "list":
+            print(*sorted(os.path.join(top, each) for top, _, files in os.walk(path) for each in files), flush=True)
+            continue
         else:
             {"write": lambda: open(path, "w").close(), "unlink": lambda: os.unlink(path),
              "rename": lambda: os.rename(path, path + "2"), "chmod": lambda: os.chmod(path, 0o777)}[act]()
@@ -45,13 +47,14 @@ for line in sys.stdin:
 
 
 class Server:
-    """A process that does to files what it is told, in a sandbox that shows it a warehouse."""
+    """A process that does to files what it is told, in a sandbox with a warehouse and a folder beside it."""
 
     def __init__(self, mode: str) -> None:
         self.mode = mode
         self.home = Path(tempfile.mkdtemp(prefix="opener"))
         self.warehouse = self.home / "warehouse"
-        self.own, self.other = (self.warehouse / "table" / "data" / name for name in ("job-1-1", "job-2-1"))
+        self.table, self.secret = self.warehouse / "table", self.warehouse / "shop" / "secret"
+        self.own, self.other = (self.table / "data" / name for name in ("job-1-1", "job-2-1"))
         for folder in (self.own, self.other):
             folder.mkdir(parents=True)
             folder.chmod(0o777)
@@ -62,6 +65,8 @@ class Server:
         self.file = self.own.parent / "rows"
         self.file.touch()
         self.file.chmod(0o666)
+        self.secret.mkdir(parents=True)
+        (self.secret / "rows").touch()
         self.socket = self.home / "opener.sock"
         self.scratch = self.home / "scratch"
         self.start()
@@ -87,12 +92,13 @@ class Server:
         self.process.stdin.flush()
         return self.process.stdout.readline().strip()
 
-    def ask(self, *paths: Path, group: str = "a") -> tuple[socket.socket, dict[str, object]]:
+    def ask(self, *paths: Path, group: str = "a", show: Sequence[Path] = ()) -> tuple[socket.socket, dict[str, object]]:
         connection = socket.socket(socket.AF_UNIX)
         connection.settimeout(30)
         # the socket has its name a moment before it listens
         wait_until(lambda: connection.connect_ex(str(self.socket)) == 0, seconds=30)
-        connection.sendall(json.dumps({"group": group, "open": [str(path) for path in paths]}).encode() + b"\n")
+        request = {"group": group, "show": [*map(str, show)], "open": [*map(str, paths)]}
+        connection.sendall(json.dumps(request).encode() + b"\n")
         return connection, json.loads(connection.makefile().readline())
 
 
@@ -110,27 +116,58 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
 def test_only_what_was_opened_is_written_and_only_as_long_as_the_caller_lives(server: Server) -> None:
     attacks = [("write", server.own / "a"), ("write", server.other / "a"), ("write", server.file.parent / "a")]
     attacks += [(act, server.file) for act in ("write", "unlink", "rename", "chmod")]
-    readonly = "Read-only file system"
-    assert [server.do(*attack) for attack in attacks] == [readonly] * 7
-    connection, answer = server.ask(server.own)
+    reader, _ = server.ask(show=[server.table])
+    assert [server.do(*attack) for attack in attacks] == [READONLY] * 7
+    connection, answer = server.ask(server.own, show=[server.table])
     assert answer == {"opened": 1}
-    assert [server.do(*attack) for attack in attacks] == ["did", *[readonly] * 6]
+    assert [server.do(*attack) for attack in attacks] == ["did", *[READONLY] * 6]
     assert server.do("hold", server.own) == "did"
     connection.close()
-    wait_until(lambda: server.do("write", server.own / "a") == readonly, seconds=30)
-    assert server.do("unlink", server.own / "a") == readonly
+    wait_until(lambda: server.do("write", server.own / "a") == READONLY, seconds=30)
+    assert server.do("unlink", server.own / "a") == READONLY
+    reader.close()
+
+
+def test_a_table_is_seen_as_long_as_a_caller_reads_it(server: Server) -> None:
+    assert server.do("list", server.home) == ""
+    first, _ = server.ask(show=[server.table])
+    second, _ = server.ask(server.own, show=[server.table, server.table])
+    assert server.do("write", server.own / "mine") == "did"
+    assert server.do("list", server.warehouse) == f"{server.own / 'mine'} {server.file}"
+    first.close()
+    third, _ = server.ask(show=[server.table])
+    assert server.do("list", server.warehouse) == f"{server.own / 'mine'} {server.file}"
+    assert server.do("write", server.own / "more") == "did"
+    second.close()
+    wait_until(lambda: server.do("write", server.own / "a") == READONLY, seconds=30)
+    third.close()
+    wait_until(lambda: server.do("list", server.home) == "", seconds=30)
+    assert server.do("write", server.file) == MISSING
+    assert server.do("write", server.warehouse / "a") == READONLY
+
+
+def test_a_folder_to_read_that_is_not_there_is_left_out(server: Server) -> None:
+    (server.warehouse / "link").symlink_to(server.secret)
+    connection, answer = server.ask(show=[Path("/root"), server.home, server.warehouse / "no", server.table])
+    assert answer == {"opened": 0}
+    assert server.do("list", server.home) == str(server.file)
+    connection.close()
+    for path in (server.warehouse / "link", server.table / ".." / "shop"):
+        _, answer = server.ask(show=[path])
+        assert "error" in answer
+    wait_until(lambda: server.do("list", server.home) == "", seconds=30)
 
 
 def test_folders_in_several_roots_are_opened_and_closed_alike(server: Server) -> None:
-    readonly = "Read-only file system"
-    assert server.do("write", server.beside / "a") == readonly
-    connection, answer = server.ask(server.own, server.beside)
+    assert server.do("write", server.beside / "a") == MISSING
+    tables = [server.table, server.lake / "table"]
+    connection, answer = server.ask(server.own, server.beside, show=tables)
     assert answer == {"opened": 2}
     assert [server.do("write", folder / "a") for folder in (server.own, server.beside)] == ["did", "did"]
-    assert server.do("write", server.beside.parent / "a") == readonly
+    assert server.do("write", server.beside.parent / "a") == READONLY
     connection.close()
-    wait_until(lambda: server.do("write", server.beside / "a") == readonly, seconds=30)
-    assert server.do("write", server.own / "a") == readonly
+    wait_until(lambda: server.do("write", server.beside / "a") == MISSING, seconds=30)
+    assert server.do("write", server.own / "a") == MISSING
 
 
 def test_nothing_outside_of_the_warehouse_is_opened(server: Server) -> None:
@@ -148,7 +185,7 @@ def test_nothing_outside_of_the_warehouse_is_opened(server: Server) -> None:
     ):
         _, answer = server.ask(path)
         assert "error" in answer, path
-    assert server.do("write", server.own / "a") == "Read-only file system"
+    assert server.do("write", server.own / "a") == MISSING
     connection, answer = server.ask(server.own)
     assert answer == {"opened": 1}
     connection.close()
@@ -157,9 +194,10 @@ def test_nothing_outside_of_the_warehouse_is_opened(server: Server) -> None:
 def test_a_server_serves_one_group_in_its_life_and_ends_for_the_next(server: Server) -> None:
     first, answer = server.ask(server.own)
     assert answer == {"opened": 1}
-    _, answer = server.ask(server.other, group="b")
+    _, answer = server.ask(server.other, group="b", show=[server.secret])
     assert "busy" in answer
-    assert server.do("write", server.other / "b") == "Read-only file system"
+    assert server.do("write", server.other / "b") == MISSING
+    assert server.do("list", server.secret) == ""
     # who came first may go on, but nobody of theirs is let in any more
     assert server.do("write", server.own / "a") == "did"
     _, answer = server.ask(server.own)
@@ -174,7 +212,7 @@ def test_a_server_serves_one_group_in_its_life_and_ends_for_the_next(server: Ser
     second, answer = server.ask(server.other, group="b")
     assert answer == {"opened": 1}
     assert server.do("write", server.other / "b") == "did"
-    assert server.do("write", server.own / "b") == "Read-only file system"
+    assert server.do("write", server.own / "b") == MISSING
     second.close()
 
 

@@ -207,5 +207,5 @@ def _ask_for_spark(stack: SupervisedStack, group: str) -> str:
             connection.connect(str(stack.home / "spark.sock"))
         except OSError:
             return "away"
-        connection.sendall(json.dumps({"group": group, "open": []}).encode() + b"\n")
+        connection.sendall(json.dumps({"group": group, "show": [], "open": []}).encode() + b"\n")
         return connection.makefile().readline()

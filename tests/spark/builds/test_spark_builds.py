@@ -24,8 +24,13 @@ from tests.factories import engine as tables
 from tests.factories.builds import Stack, running_stack, wait_until
 from tests.factories.incremental import SPARK, IncrementalHistory, Step, any_steps
 from tests.factories.tiers import further
+from webapp.comparisons.services.spark import GROUP
+from webapp.core.errors import Unavailable
+from webapp.runtime.health import does_spark_listen
+from webapp.runtime.spark_folders import lent_spark
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(800)]
+CANARY = "canary-of-alpha@example.org"
 RENEWED_S = 300
 """So long a job may take that finds the server another group's: it ends and starts anew, and the first query there is slow.
 
@@ -221,6 +226,59 @@ def sums(ctx, output):
     time.sleep(3)
     own = urlsplit(output.load().properties["write.data.path"]).path
     print("others:", [name for name in os.listdir(own) if name == "forged"])
+"""
+LOOT = """from transforms.api import transform
+from transforms.tables import TableInput, TableOutput
+
+
+@transform.spark.using(theirs=TableInput("/alpha/open"), output=TableOutput("/spy/loot"))
+def loot(ctx, theirs, output):
+    import glob
+    import os
+
+    from pyspark.sql.functions import udf
+
+    table, file, metadata = PATHS
+    warehouse = os.path.dirname(os.path.dirname(table))
+    output.write_dataframe(theirs.dataframe())
+
+    def walk(folder):
+        return str(sorted(os.path.join(top, each) for top, _, files in os.walk(folder) for each in files))
+
+    def read(path):
+        return repr(open(path, "rb").read())
+
+    def read_arrow(path):
+        from pyarrow import parquet
+
+        return str(parquet.read_table(path).to_pylist())
+
+    def read_duckdb(path):
+        import duckdb
+
+        return str(duckdb.sql(f"SELECT * FROM read_parquet('{path}')").fetchall())
+
+    def beside(function):
+        return lambda path: ctx.spark.createDataFrame([(path,)], "path string").select(udf(function)("path")).first()[0]
+
+    def by_reader(kind):
+        return lambda path: str(ctx.spark.read.format(kind).load(path).collect())
+
+    def by_sql(path):
+        return str(ctx.spark.sql(f"SELECT * FROM parquet.`{path}`").collect())
+
+    tries = [(f"job {each.__name__}", each, file) for each in (read, read_arrow, read_duckdb)]
+    tries += [(f"function {each.__name__}", beside(each), file) for each in (read, read_arrow, read_duckdb)]
+    tries += [(f"spark {kind}", by_reader(kind), file) for kind in ("parquet", "binaryFile", "text")]
+    tries += [("iceberg folder", by_reader("iceberg"), table), ("iceberg file", by_reader("iceberg"), metadata)]
+    tries += [("all", by_reader("parquet"), warehouse + "/*/*/data/*.parquet"), ("sql", by_sql, file)]
+    tries += [("job walk", walk, warehouse), ("function walk", beside(walk), warehouse)]
+    for name, function, path in tries:
+        try:
+            print("TRIED", name, function(path))
+        except Exception as error:
+            print("REFUSED", name, type(error).__name__)
+    print("DONE", len(tries))
 """
 CHANGES = """import sys
 
@@ -454,7 +512,9 @@ def test_a_task_that_does_not_end_when_its_job_is_cancelled_ends_with_the_server
 
 
 @further("spark/builds/test_spark_builds.py::test_cancelled_spark_job_ends_and_its_query_too")
-def test_a_cancelled_row_diff_ends_what_spark_computes_for_it(spark_stack: Stack, tmp_path: Path) -> None:
+def test_a_cancelled_row_diff_ends_what_spark_computes_for_it(
+    spark_stack: Stack, tmp_path: Path, settings: Any
+) -> None:
     folder = spark_stack.home / "warehouse" / "cancelled"
     numbers = np.arange(400_000)
     table = tables.make_table(folder, pa.table({"k": numbers, "v": numbers}).schema)
@@ -467,13 +527,14 @@ def test_a_cancelled_row_diff_ends_what_spark_computes_for_it(spark_stack: Stack
     request = tmp_path / "request.json"
     answer = tmp_path / "result.json"
     write_message(request, DiffRequest(*ends, str(tmp_path), str(answer), key=("k",), executor="spark", spark=access))
-    process = subprocess.Popen([sys.executable, "-m", "jobs.entrypoints.diff", str(request)])
-    try:
-        wait_until(lambda: any(folder.glob("listings/*/metadata/v1.metadata.json")), seconds=RENEWED_S, every=0.02)
-        process.terminate()
-        process.wait(60)
-    finally:
-        process.kill()
+    with _lent(spark_stack, settings, folder):
+        process = subprocess.Popen([sys.executable, "-m", "jobs.entrypoints.diff", str(request)])
+        try:
+            wait_until(lambda: any(folder.glob("listings/*/metadata/v1.metadata.json")), seconds=RENEWED_S, every=0.02)
+            process.terminate()
+            process.wait(60)
+        finally:
+            process.kill()
     assert read_message(DiffResult, answer).code == "cancelled"
     assert list((folder / "listings").iterdir()) == []
     # nothing is left of its session, under whose name another would find what ran in it
@@ -485,7 +546,7 @@ def test_a_cancelled_row_diff_ends_what_spark_computes_for_it(spark_stack: Stack
 
 
 @pytest.mark.soak
-def test_a_thousand_columns_are_compared_by_spark(spark_stack: Stack, tmp_path: Path) -> None:
+def test_a_thousand_columns_are_compared_by_spark(spark_stack: Stack, tmp_path: Path, settings: Any) -> None:
     folder = spark_stack.home / "warehouse" / "wide"
     rows = pa.table({f"c{place}": [place, 2 * place] for place in range(1000)})
     changed = rows.set_column(500, "c500", [pa.array([500, -1])])
@@ -499,21 +560,23 @@ def test_a_thousand_columns_are_compared_by_spark(spark_stack: Stack, tmp_path: 
     request, answer = tmp_path / "request.json", tmp_path / "result.json"
     asked = DiffRequest(before, after, str(tmp_path), str(answer), key=("c998",), executor="spark", spark=access)
     write_message(request, asked)
-    subprocess.run([sys.executable, "-m", "jobs.entrypoints.diff", str(request)], check=True)
+    with _lent(spark_stack, settings, folder):
+        subprocess.run([sys.executable, "-m", "jobs.entrypoints.diff", str(request)], check=True)
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert (summary["executor"], summary["updated"], summary["unchanged"]) == ("spark", 1, 1), summary
     assert [column["name"] for column in summary["columns"] if column["changed"]] == ["c500"]
 
 
 @pytest.mark.soak
-def test_a_changelog_of_many_commits_is_computed_by_spark(spark_stack: Stack) -> None:
+def test_a_changelog_of_many_commits_is_computed_by_spark(spark_stack: Stack, settings: Any) -> None:
     folder, commits = spark_stack.home / "warehouse" / "often", 400
     table = tables.make_table(folder, pa.table({"k": [0]}).schema)
     for number in range(commits):
         table.append(pa.table({"k": [number]}))
     metadata = tables.side(table, tables.snapshot_of(table)).metadata_location
     command = [sys.executable, "-c", CHANGES, spark_stack.more["SPARK_REMOTE"], metadata, str(folder / "listings")]
-    told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    with _lent(spark_stack, settings, folder):
+        told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     assert [*map(int, told.split())] == [*range(commits)]
 
 
@@ -546,6 +609,25 @@ def test_rows_that_are_too_many_for_the_process_are_compared_by_spark_and_the_pa
 
 
 @contextlib.contextmanager
+def _lent(stack: Stack, settings: Any, folder: Path) -> Iterator[None]:
+    """Have the server for a comparison of a table in this folder, as soon as it has no other callers."""
+    settings.TRIBUTARY_SPARK_OPENER = stack.more["TRIBUTARY_SPARK_OPENER"]
+    settings.SPARK_REMOTE = stack.more["SPARK_REMOTE"]
+    with contextlib.ExitStack() as lent:
+
+        def is_lent() -> bool:
+            try:
+                lent.enter_context(lent_spark(group=GROUP, read=[folder]))
+            except Unavailable:
+                return False
+            return True
+
+        wait_until(is_lent, seconds=RENEWED_S)
+        wait_until(does_spark_listen, seconds=RENEWED_S)
+        yield
+
+
+@contextlib.contextmanager
 def _lasting(stack: Stack) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """Have the job that lasts compute on the server meanwhile: its build, and itself. It is not left to other tests."""
     build = stack.start_build("/shop/spark/lasting")
@@ -570,3 +652,31 @@ def _let_it_end(stack: Stack, lasting: dict[str, Any]) -> Iterator[None]:
 def _count_ends(stack: Stack) -> int:
     """How often the server has said that it ends."""
     return (stack.home / "spark.log").read_text().count("the server ends and starts anew")
+
+
+def test_a_reader_reaches_no_file_of_a_dataset_by_its_path(spark_stack: Stack) -> None:
+    """Of another repository, from a Spark transform of a repository of their own that reads one of its datasets."""
+    stack = spark_stack
+    stack.make_repository("alpha")
+    hidden = '[datasets."/alpha/people"]\nsensitive = ["email"]\n'
+    stack.commit({"pipeline.toml": f'[pipeline]\nfolders = ["/alpha"]\n{hidden}'}, repository="alpha")
+    assert stack.upload("/alpha/people", f"id,email\n1,{CANARY}\n").status_code == 201
+    assert stack.upload("/alpha/open", "a,b\n1,x\n").status_code == 201
+    eve = stack.sign_in("eve", roles={"alpha": "reader"})
+    eve.make_repository("spy")
+    (table,) = stack.home.glob("warehouse/alpha/people-*")
+    (file,) = table.glob("data/**/*.parquet")
+    metadata = max(table.glob("metadata/*.metadata.json"))
+    paths = tuple(map(str, (table, file, metadata)))
+    eve.commit({"pipeline.toml": '[pipeline]\nfolders = ["/spy"]\n'}, repository="spy")
+    eve.commit({"pipelines/loot.py": LOOT.replace("PATHS", repr(paths))}, repository="spy")
+    build = eve.build("/spy/loot", seconds=RENEWED_S)
+    log = eve.log(build["jobs"][0]["id"])
+    assert build["state"] == "COMPLETED", log
+    assert stack.rows("/spy/loot") == [{"a": 1, "b": "x"}]
+    assert "DONE 15" in log
+    assert [line[:40] for line in log.splitlines() if CANARY in line or table.name in line] == []
+    walked = [line for line in log.splitlines() if "walk" in line]
+    assert len(walked) == 2
+    assert all("/alpha/open-" in line and "/spy/loot-" in line for line in walked)
+    assert log.count("REFUSED") == 13, log

@@ -54,9 +54,9 @@ def test_every_folder_of_tables_is_made_and_shown_to_be_opened(server: SparkServ
     started = replace(server, tables=tables)
     started.prepare()
     command = started.command
-    assert [command[n + 1] for n, word in enumerate(command) if word == "--openable"] == [str(each) for each in tables]
-    assert all(each.is_dir() for each in tables)
-    assert "--openable" not in server.command
+    roots = [*tables, server.folder / "listings"]
+    assert [command[n + 1] for n, word in enumerate(command) if word == "--openable"] == [str(each) for each in roots]
+    assert all(each.is_dir() for each in roots)
 
 
 def test_another_java_and_newer_jars_want_another_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -191,7 +191,7 @@ def build_sandbox(
         with_spark: whether a Spark server writes for it.
 
     """
-    readonly = [*(str(path) for path in readable), *_folders(locations)]
+    readonly = [*(str(path) for path in readable), *map(str, find_folders(locations))]
     return Sandbox(
         readonly=list(dict.fromkeys(readonly)),
         layered=[] if code is None else [str(code)],
@@ -203,10 +203,10 @@ def build_sandbox(
     )
 
 
-def _folders(locations: Iterable[str]) -> list[str]:
+def find_folders(locations: Iterable[str]) -> list[Path]:
     """Return the local folders among table locations; tables in an object store need none."""
     split = [urlsplit(location) for location in locations]
-    return [unquote(parts.path) for parts in split if parts.scheme in {"", "file"}]
+    return [Path(unquote(parts.path)) for parts in split if parts.scheme in {"", "file"}]
 
 
 def read_result(*, place: Place, code: int) -> JobResult:

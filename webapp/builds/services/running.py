@@ -62,7 +62,14 @@ from webapp.runtime.folders import make_open_folder, remove_folder
 from webapp.runtime.health import does_spark_listen
 from webapp.runtime.object_store import is_object_location
 from webapp.runtime.room import describe_size, wait_for_room
-from webapp.runtime.spark_folders import Loan, find_spark_folder, lent_spark, open_spark_folder, remove_spark_folder
+from webapp.runtime.spark_folders import (
+    Loan,
+    find_spark_folder,
+    lent_spark,
+    may_use_spark,
+    open_spark_folder,
+    remove_spark_folder,
+)
 
 if TYPE_CHECKING:
     from webapp.builds.rules.profiles import Allowance
@@ -269,15 +276,24 @@ class _Attempt:
 
     def _check_parts(self) -> None:
         """Wait (by being put back) for parts that are not up; fail where one will never be."""
+        with_spark = self.job.profile == "spark"
+        if with_spark:
+            self._check_spark_settings()
         read_status()
-        if self.job.profile != "spark":
-            return
+        if with_spark and not does_spark_listen():
+            message = "The Spark engine is starting or away; the job begins when it answers."
+            raise Unavailable(message, code="spark_down")
+
+    def _check_spark_settings(self) -> None:
         if not settings.SPARK_REMOTE:
             message = "There is no Spark engine here: Spark transforms need Java 17 or 21, or SPARK_REMOTE."
             raise InvalidInput(message, code="no_spark")
-        if not does_spark_listen():
-            message = "The Spark engine is starting or away; the job begins when it answers."
-            raise Unavailable(message, code="spark_down")
+        if not may_use_spark(self.job.repository):
+            message = (
+                f"Spark transforms of {self.job.repository} are kept off this installation's Spark cluster. "
+                "An administrator can add the repository to TRIBUTARY_SPARK_REPOSITORIES."
+            )
+            raise InvalidInput(message, code="spark_kept_off")
 
     def _start(self, place: Place, allowance: Allowance) -> Handle:
         self.job.refresh_from_db()
@@ -371,9 +387,11 @@ class _Attempt:
         with_spark = self.job.profile == "spark"
         if with_spark:
             group = find_group(repository=self.job.repository, branch=self.build.branch)
-            self.loan = self.opened.enter_context(lent_spark(group=group, folders=own))
-            for folder in self._spark_folders():
+            listings = self._spark_folders()
+            for folder in listings:
                 open_spark_folder(folder)
+            read = [*manifests.find_folders(self._locations), *listings]
+            self.loan = self.opened.enter_context(lent_spark(group=group, read=read, written=own))
         return launch(
             entrypoint,
             place.manifest,

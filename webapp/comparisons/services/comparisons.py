@@ -213,7 +213,7 @@ def _run(comparison: Comparison, held: ComparisonRows) -> None:
     try:
         with ExitStack() as lent, closing(_launch(work, manifest, folder)) as handle:
             is_killed = True  # closing it does that, unless it is seen to end by itself
-            lending = spark.Lending(work.spark, lent)
+            lending = spark.Lending(work.spark, work.table_folder, lent)
             look = _ProcessLook(folder / "progress.json", held, lending)
             end = watch(handle, seconds=work.time_limit_s, look=look, beat=held.renew)
             is_killed = end.ending is not Ending.EXITED or end.code not in ENDED

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 from django.conf import settings
 
 from jobs.protocol import SparkAccess
+from webapp.accounts.permissions import find_folder_owner
 from webapp.builds.services.interrupts import end_session
 from webapp.comparisons.queries.artifacts import artifact_folder
 from webapp.core.errors import Unavailable
 from webapp.runtime.health import check_spark, look_at_spark
-from webapp.runtime.spark_folders import Loan, find_spark_folder, lent_spark, remove_spark_folder
+from webapp.runtime.spark_folders import Loan, find_spark_folder, lent_spark, may_use_spark, remove_spark_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,6 +31,7 @@ GROUP = "comparisons"
 """They run nobody's code, and are kept apart from those who do: what they say of rows is what is reviewed."""
 PATIENCE_S = 120.0
 """So long a comparison waits for Spark to be free; then its process compares all rows itself."""
+KEPT_OFF = "TRIBUTARY_SPARK_REPOSITORIES keeps the repository's data off the Spark cluster"
 ELSEWHERE = "the files are in an object store, and the Spark server is not the installation's own"
 
 
@@ -37,6 +39,8 @@ def offer_spark(*, comparison: Comparison, table_folder: str) -> tuple[SparkAcce
     """Return what a comparison needs to use Spark, or why it gets none: it never waits for a server."""
     if settings.TRIBUTARY_EXECUTOR == "embedded":
         return None, "this installation compares all rows in the job's process"
+    if not may_use_spark(find_folder_owner(comparison.dataset.path)):
+        return None, KEPT_OFF
     health = check_spark()
     if not health.works:
         return (
@@ -63,6 +67,8 @@ class Lending:
     """Lends Spark to a comparison whose process has found that it needs it."""
 
     access: SparkAccess | None
+    table_folder: str
+    """The folder of the table's files; empty if they are in an object store."""
     lent: ExitStack
     """Gives it back."""
     asked_at: float | None = None
@@ -72,20 +78,22 @@ class Lending:
 
     def look(self, progress: Mapping[str, Any]) -> None:
         """Answer the process if it asks, once Spark is free and works or that takes too long."""
-        if self.access is None or self.is_answered or not progress.get("wants_spark"):
+        access = self.access
+        if access is None or self.is_answered or not progress.get("wants_spark"):
             return
         self.asked_at = self.asked_at or time.monotonic()
-        refusal = self._try_to_lend()
+        refusal = self._try_to_lend(access)
         if refusal and time.monotonic() - self.asked_at < PATIENCE_S:
             return
         self.is_answered = True
-        _answer(Path(self.access.answer), refusal)
+        _answer(Path(access.answer), refusal)
 
-    def _try_to_lend(self) -> str:
+    def _try_to_lend(self, access: SparkAccess) -> str:
         """Return why Spark cannot be used now."""
         if not self.is_lent:
+            folder = Path(self.table_folder or access.folder)
             try:
-                self.loan = self.lent.enter_context(lent_spark(group=GROUP))
+                self.loan = self.lent.enter_context(lent_spark(group=GROUP, read=[folder]))
             except Unavailable as error:
                 return error.detail
             self.is_lent = True
