@@ -8,6 +8,7 @@ Modules:
     processes: processes in the sandbox, and how they ended.
     logs: log files of jobs.
     log_lines: the lines of such a log.
+    fair_slots: slots that users share, and the rule of their shares.
     fair_threads: threads that several owners share.
     stamps: times of a clock that was ahead, set back.
     apps: the app, for Django.

@@ -1,4 +1,7 @@
-"""Threads that several owners share: none takes more than its share, and none can fill the queue for the others."""
+"""Threads that several owners share: none takes more than its share, and none can fill the queue for the others.
+
+As `FairSlots`, with a queue in memory instead of rows.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ import logging
 import threading
 from collections import Counter
 from typing import TYPE_CHECKING
+
+from webapp.dispatch.fair_slots import may_start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -16,20 +21,18 @@ logger = logging.getLogger(__name__)
 class FairThreads:
     """A bounded pool of threads with a bounded queue for each owner."""
 
-    def __init__(self, name: str, *, threads: int, share: int, waiting: int, waiting_of_owner: int) -> None:
+    def __init__(self, name: str, *, threads: int, waiting: int, waiting_of_owner: int) -> None:
         """Share threads.
 
         Args:
             name: prefix of the threads' names.
             threads: number of threads.
-            share: threads that one owner can hold.
             waiting: calls that can wait.
             waiting_of_owner: calls of one owner that can wait.
 
         """
         self._name = name
         self._threads = threads
-        self._share = share
         self._most_waiting = waiting
         self._most_of_owner = waiting_of_owner
         self._changed = threading.Condition()
@@ -64,10 +67,12 @@ class FairThreads:
     def _take(self) -> tuple[Hashable, Callable[[], object]]:
         with self._changed:
             while True:
-                for place, (owner, _call) in enumerate(self._waiting):
-                    if self._running[owner] < self._share:
-                        self._running[owner] += 1
-                        return self._waiting.pop(place)
+                # Owners who hold no thread come first.
+                for call in sorted(self._waiting, key=lambda waiting: waiting[0] in self._running):
+                    if may_start(call[0], self._running, slots=self._threads):
+                        self._running[call[0]] += 1
+                        self._waiting.remove(call)
+                        return call
                 self._changed.wait()
 
     def _release(self, owner: Hashable) -> None:

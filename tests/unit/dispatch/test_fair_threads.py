@@ -10,7 +10,7 @@ from webapp.dispatch.fair_threads import FairThreads
 
 
 def test_an_owner_with_calls_that_hang_leaves_threads_to_others() -> None:
-    threads = FairThreads("test", threads=4, share=2, waiting=20, waiting_of_owner=10)
+    threads = FairThreads("test", threads=4, waiting=20, waiting_of_owner=10)
     ends, done = threading.Event(), threading.Event()
     taken = [threads.submit("slow", lambda: ends.wait(20)) for _ in range(8)]
     assert all(taken)
@@ -21,7 +21,7 @@ def test_an_owner_with_calls_that_hang_leaves_threads_to_others() -> None:
 
 @pytest.mark.parametrize(("owners", "most"), [(1, 3), (9, 5)])
 def test_calls_that_would_wait_too_long_are_dropped(owners: int, most: int) -> None:
-    threads = FairThreads("test", threads=1, share=1, waiting=5, waiting_of_owner=3)
+    threads = FairThreads("test", threads=1, waiting=5, waiting_of_owner=3)
     begun, ends = threading.Event(), threading.Event()
 
     def hang() -> None:
@@ -35,7 +35,7 @@ def test_calls_that_would_wait_too_long_are_dropped(owners: int, most: int) -> N
 
 
 def test_a_call_that_fails_ends_no_thread() -> None:
-    threads = FairThreads("test", threads=1, share=1, waiting=5, waiting_of_owner=5)
+    threads = FairThreads("test", threads=1, waiting=5, waiting_of_owner=5)
     done = threading.Event()
     assert threads.submit("one", lambda: 1 / 0)
     assert threads.submit("one", done.set)

@@ -41,7 +41,7 @@ MAX_REASON = 300
 SEALED_FOR = "webhook's secret"
 """What error messages call what is sealed, too."""
 logger = logging.getLogger(__name__)
-_threads = FairThreads("delivery", threads=4, share=2, waiting=256, waiting_of_owner=16)
+_threads = FairThreads("delivery", threads=4, waiting=256, waiting_of_owner=16)
 """Receivers can be slow on purpose: deliveries share no thread with publications, merges and mails."""
 
 
