@@ -21,6 +21,7 @@ from tests.factories.databases import prepare
 from tests.factories.postgres import ask_database, database_of
 from webapp.runtime.hosts import name_host
 from webapp.runtime.probes import find_free_port
+from webapp.runtime.workers import THREADS
 
 ROOT = Path(__file__).resolve().parents[2]
 PASSWORD = "a-password-of-tests-1"
@@ -90,8 +91,8 @@ class Stack:
         commands = {
             "web": ["webapp.config.web", "--port", str(self.port)],
             "fork": ["jobs.entrypoints.forkserver", "--socket", str(self.home / "run" / "fork.sock")],
-            "quick": ["celery", "-A", "webapp.config", "worker", "-Q", "quick", "-c", "4", "-P", "threads", "--without-gossip", "--without-mingle", "--without-heartbeat", "-n", "quick@%h"],
-            "builds": ["celery", "-A", "webapp.config", "worker", "-Q", "builds", "-c", "4", "-P", "threads", "--without-gossip", "--without-mingle", "--without-heartbeat", "-n", "builds@%h"],
+            "quick": ["celery", "-A", "webapp.config", "worker", "-Q", "quick", "-c", str(THREADS["quick"]), "-P", "threads", "--without-gossip", "--without-mingle", "--without-heartbeat", "-n", "quick@%h"],
+            "builds": ["celery", "-A", "webapp.config", "worker", "-Q", "builds", "-c", str(THREADS["builds"]), "-P", "threads", "--without-gossip", "--without-mingle", "--without-heartbeat", "-n", "builds@%h"],
         }  # fmt: skip
         command = ["manage.py", "sweep"] if name == "sweep" else ["-m", *commands[name]]
         log = (self.home / f"{name}.log").open("ab")

@@ -33,6 +33,7 @@ from webapp.core import clock
 from webapp.datasets import services as datasets
 from webapp.datasets.models import Dataset, Transaction
 from webapp.datasets.rules.transactions import TransactionState
+from webapp.dispatch.fair_slots import FairSlots
 from webapp.dispatch.logs import LogWriter
 from webapp.repositories import queries as repository_queries
 from webapp.repositories import services as repository_services
@@ -104,7 +105,7 @@ class BuildQueue(RuleBasedStateMachine):
                     status=PublicationState.PUBLISHED,
                 )
             elif task.endswith("run_job"):
-                claimed = running._claim("a worker")
+                claimed = running._claim("a worker", FairSlots(1000))
                 if claimed is not None:
                     self.running.append(claimed)
             else:

@@ -37,6 +37,7 @@ from webapp.comparisons.rules.states import ComparisonState
 from webapp.comparisons.services import comparisons
 from webapp.core import clock
 from webapp.datasets.models import Dataset
+from webapp.dispatch.fair_slots import FairSlots
 from webapp.dispatch.logs import LogWriter
 from webapp.dispatch.processes import ProcessEnd
 from webapp.notices.models import Mail
@@ -129,7 +130,7 @@ class Jobs(Work):
         return job
 
     def claim(self, **_: Any) -> Job | None:
-        claimed = running._claim("a worker")
+        claimed = running._claim("a worker", FairSlots(1000))
         return claimed[0] if claimed is not None else None
 
     def complete(self, row: Job) -> None:

@@ -5,6 +5,7 @@ Modules:
     lifelines: a process that ends with the one that started it.
     privileges: the rights of root that a part does without.
     home_lock: one supervisor for each role on a home.
+    workers: the Celery workers.
     handed_over: secrets in files instead of environments.
     probes: short questions to the parts.
     pulses: signs of life of a part.

@@ -24,6 +24,7 @@ from webapp.core import clock
 from webapp.datasets.models import Dataset, Transaction
 from webapp.datasets.rules.transactions import TransactionState
 from webapp.datasets.services import abort_transaction
+from webapp.dispatch.fair_slots import FairSlots
 from webapp.repositories import queries as repository_queries
 from webapp.repositories import services as repository_services
 from webapp.repositories.models import Publication
@@ -31,6 +32,7 @@ from webapp.repositories.rules.states import PublicationState
 from webapp.runtime.doorbell import ROOM
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
+SLOTS = FairSlots(1000)
 
 
 @pytest.fixture
@@ -179,11 +181,11 @@ def test_users_take_turns_however_many_builds_each_asks_for(world: World) -> Non
     for build in theirs:
         resolve(build)
     assert [claim() for _ in range(6)] == [theirs[0].pk, mine[2].pk, theirs[1].pk, mine[3].pk, mine[4].pk, mine[5].pk]
-    assert running._claim("w") is None
+    assert running._claim("w", SLOTS) is None
 
 
 def claim() -> int:
-    claimed = running._claim("w")
+    claimed = running._claim("w", SLOTS)
     assert claimed is not None
     return claimed[0].build_id
 
@@ -216,7 +218,7 @@ def test_a_job_that_was_put_back_lets_others_pass_until_it_is_due(world: World, 
     first, second = (world.start(f"/shop/other{n}") for n in range(2))
     Job.objects.filter(build=first).update(due_at=clock.now().replace(year=2100))
     assert claim() == second.pk
-    assert running._claim("w") is None
+    assert running._claim("w", SLOTS) is None
     Job.objects.filter(build=first).update(due_at=clock.now().replace(year=2020))
     assert claim() == first.pk
 

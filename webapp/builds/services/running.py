@@ -54,6 +54,7 @@ from webapp.core.principals import JobScope
 from webapp.datasets import services as dataset_services
 from webapp.datasets.models import Transaction
 from webapp.dispatch.failures import PATIENCE_S, PartLost, named_failures
+from webapp.dispatch.fair_slots import FairSlots
 from webapp.dispatch.leases import MAX_LOST
 from webapp.dispatch.logs import LogWriter
 from webapp.dispatch.processes import MOST_FILES, OVER_QUOTA, Ending, Handle, ProcessEnd, launch, read_status, watch
@@ -70,6 +71,7 @@ from webapp.runtime.spark_folders import (
     open_spark_folder,
     remove_spark_folder,
 )
+from webapp.runtime.workers import THREADS
 
 if TYPE_CHECKING:
     from webapp.builds.rules.profiles import Allowance
@@ -83,6 +85,8 @@ MAX_LOST_COMMITS = 3
 """Maximum attempts of a job whose commits lose every race for two minutes."""
 TOKEN_MARGIN = timedelta(minutes=10)
 RESULT_TRACEBACK = 20_000
+SLOTS = FairSlots(THREADS["builds"])
+"""Jobs that run at a time in one worker."""
 _CLAIMED = Prepared(lambda job: Job.objects.filter(pk=job).select_related("build", "build__by"), str)
 _INPUTS = Prepared(
     lambda job: JobInput.objects.filter(job=job).select_related("transaction", "transaction__dataset"), str
@@ -106,20 +110,23 @@ class Fenced(Conflict):
 def run_job(*, worker: str) -> None:
     """Run the job whose turn it is; do nothing when none is ready.
 
-    A message says that a job is ready; which one is run is decided here, by the turns of their users.
+    A message says that a job is ready; which one is run is decided here, by the turns and shares of their users.
     """
     if not _has_room():
         return
-    claimed = _claim(worker)
+    claimed = _claim(worker, SLOTS)
     if claimed is None:
         return
     job, waited_for = claimed
-    log = LogWriter(paths.log_path(job.pk))
-    with closing(log):
-        try:
-            _Attempt(job=job, build=job.build, log=log, waited_for=waited_for).run()
-        except Fenced:
-            log.write(f"attempt {job.attempt} gave up: the job is another worker's now", is_runner=True)
+    try:
+        with closing(LogWriter(paths.log_path(job.pk))) as log:
+            try:
+                _Attempt(job=job, build=job.build, log=log, waited_for=waited_for).run()
+            except Fenced:
+                log.write(f"attempt {job.attempt} gave up: the job is another worker's now", is_runner=True)
+    finally:
+        SLOTS.release(job.build.by_id)
+    _ring_next()
 
 
 def _has_room() -> bool:
@@ -132,21 +139,42 @@ def _has_room() -> bool:
     return True
 
 
-def _claim(worker: str) -> tuple[Job, str] | None:
-    """Take the ready job whose turn is earliest; return it, and why it was put back before."""
-    ready = Job.objects.free().select_related("build").order_by("turn", "build_id", "number")
-    while (candidate := ready.first()) is not None:
-        waited_for = candidate.reason
-        with transaction.atomic():
-            # Before the job, as everybody who ends or cancels locks them.
-            builds.lock_build(build=candidate.build)
-            claimed = Job.objects.claim(candidate, worker=worker[:200], reason="", started_at=clock.now())
-            Build.objects.filter(pk=candidate.build_id, has_begun=False).update(has_begun=True)
-        if claimed:
-            (job,) = _CLAIMED.all(candidate.pk)
-            return job, waited_for
+def _claim(worker: str, slots: FairSlots) -> tuple[Job, str] | None:
+    """Take the ready job whose turn it is, and a slot for its user; return it, and why it was put back before."""
+    while (candidate := _find_ready(slots)) is not None:
+        user, waited_for, claimed = candidate.build.by_id, candidate.reason, None
+        if not slots.take(user):
+            continue  # another thread was faster
+        try:
+            claimed = _claim_job(candidate, worker)
+        finally:
+            if claimed is None:
+                slots.release(user)
+        if claimed is not None:
+            return claimed, waited_for
         # Another worker was faster.
     return None
+
+
+def _find_ready(slots: FairSlots) -> Job | None:
+    ready = Job.objects.free().select_related("build").order_by("turn", "build_id", "number")
+    return next(slots.in_turn(ready, user="build__by"), None)
+
+
+def _claim_job(candidate: Job, worker: str) -> Job | None:
+    with transaction.atomic():
+        # Before the job, as everybody who ends or cancels locks them.
+        builds.lock_build(build=candidate.build)
+        is_claimed = Job.objects.claim(candidate, worker=worker[:200], reason="", started_at=clock.now())
+        Build.objects.filter(pk=candidate.build_id, has_begun=False).update(has_begun=True)
+    return _CLAIMED.all(candidate.pk)[0] if is_claimed else None
+
+
+def _ring_next() -> None:
+    """Notify a worker of the next job: its own message can have come while its user had no share left."""
+    following = _find_ready(SLOTS)
+    if following is not None:
+        queue.ring_job(following)
 
 
 @dataclass

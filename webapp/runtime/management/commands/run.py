@@ -40,6 +40,7 @@ from webapp.runtime.pulses import Pulse
 from webapp.runtime.spark_classes import archive_path
 from webapp.runtime.spark_server import SparkServer
 from webapp.runtime.supervisor import Part, Supervisor, python
+from webapp.runtime.workers import THREADS
 
 BACKLOG = 1024
 """Connections that wait for the web part."""
@@ -153,12 +154,12 @@ class Command(BaseCommand):
                 is_ready=lambda: bool((read_status(fork_server.answer) or {}).get("ready")),
             )
         )
-        for queue, threads in (("quick", "4"), ("builds", "4")):
+        for queue, threads in THREADS.items():
             parts.append(
                 Part(
                     name=f"worker-{queue}",
                     command=[
-                        *python("-m", "celery", "-A", "webapp.config", "worker", "-Q", queue, "-c", threads),
+                        *python("-m", "celery", "-A", "webapp.config", "worker", "-Q", queue, "-c", str(threads)),
                         *("-n", f"{queue}@%h", "-l", "warning", *CELERY_OPTIONS),
                     ],
                     environment=environment,
