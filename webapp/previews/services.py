@@ -53,6 +53,7 @@ from webapp.core.errors import AppError, Conflict, InvalidInput
 from webapp.datasets import queries as datasets
 from webapp.datasets.queries.preview import current_schema, read_metadata
 from webapp.dispatch.failures import PATIENCE_S, PartLost, settled_failures
+from webapp.dispatch.fair_slots import FairSlots
 from webapp.dispatch.leases import MAX_LOST, list_stamps, ring_forgotten
 from webapp.dispatch.processes import Ending, Sandbox, launch, watch
 from webapp.dispatch.sweeps import Turns
@@ -91,8 +92,8 @@ TIME_LIMIT_S = 30.0
 """Of each process."""
 MOST_OWN, MOST_WAITING = 2, 12
 """Previews that are not over yet, of one person and of all."""
-MOST_RUNNING = 1
-"""At a time: others wait, so that publications and comparisons always find a worker."""
+SLOTS = FairSlots(3)
+"""Previews that run at a time in one worker."""
 KEPT = timedelta(days=1)
 SAMPLE_ROWS, SAMPLE_BYTES = 10_000, 32 * 1024 * 1024
 """Of each input, decoded."""
@@ -236,15 +237,16 @@ def _take_over_lost_previews() -> int:
 
 def run_preview(*, preview_id: int) -> None:
     """Run one queued preview to its end. A second worker that rings for it does nothing."""
-    preview = CodePreview.objects.filter(pk=preview_id).select_related("repository", "by").first()
-    if preview is None or CodePreview.objects.filter(state=PreviewState.RUNNING).count() >= MOST_RUNNING:
+    preview = CodePreview.objects.free().filter(pk=preview_id).select_related("repository", "by").first()
+    if preview is None:
         return
-    if not CodePreview.objects.claim(preview, started_at=clock.now()):
-        return
-    held = CodePreview.objects.held(preview)
-    with settled_failures("The preview could not be run", held, give_up=partial(_give_up, held)):
-        _run(preview, held)
-    following = CodePreview.objects.free().order_by("created_at").first()
+    with SLOTS.taking(preview.by_id) as is_taken:
+        if not is_taken or not CodePreview.objects.claim(preview, started_at=clock.now()):
+            return
+        held = CodePreview.objects.held(preview)
+        with settled_failures("The preview could not be run", held, give_up=partial(_give_up, held)):
+            _run(preview, held)
+    following = next(SLOTS.in_turn(CodePreview.objects.free().order_by("created_at"), user="by"), None)
     if following is not None:
         _ring(following)
 

@@ -28,6 +28,7 @@ from webapp.core.errors import (
 )
 from webapp.datasets import queries as datasets
 from webapp.dispatch.failures import PATIENCE_S, named_failures, settled_failures
+from webapp.dispatch.fair_slots import FairSlots
 from webapp.dispatch.leases import MAX_LOST, list_stamps, ring_forgotten
 from webapp.dispatch.processes import Ending, Handle, ProcessEnd, Sandbox, launch, watch
 from webapp.dispatch.sweeps import Turns
@@ -63,8 +64,8 @@ GRACE_S = 10.0
 """How long a process may take beyond its own time limit to say so."""
 MOST_OWN, MOST_WAITING = 2, 12
 """Queries that are not over yet, of one person and of all."""
-MOST_RUNNING = 2
-"""At a time: others wait, so that publications and comparisons always find a worker."""
+SLOTS = FairSlots(4)
+"""Queries that run at a time in one worker."""
 KEPT = timedelta(days=7)
 _GIB = 1024**3
 LIMITS = {
@@ -266,20 +267,21 @@ def _take_over_lost_queries() -> int:
 
 def run_query(*, query_id: int) -> None:
     """Run one queued query to its end. A second worker that rings for it does nothing."""
-    query = Query.objects.filter(pk=query_id).first()
-    if query is None or Query.objects.filter(state=QueryState.RUNNING).count() >= MOST_RUNNING:
+    query = Query.objects.free().filter(pk=query_id).first()
+    if query is None:
         return
-    if not Query.objects.claim(query, started_at=clock.now()):
-        return
-    held = Query.objects.held(query)
-    with settled_failures("The query could not be run", held, give_up=partial(_give_up, query, held)):
-        _run(query, held)
+    with SLOTS.taking(query.by_id) as is_taken:
+        if not is_taken or not Query.objects.claim(query, started_at=clock.now()):
+            return
+        held = Query.objects.held(query)
+        with settled_failures("The query could not be run", held, give_up=partial(_give_up, query, held)):
+            _run(query, held)
     _ring_next()
 
 
 def _ring_next() -> None:
-    """Ring for the query that has waited longest: the place that one has left is its own."""
-    following = _in_order(Query.objects.free()).first()
+    """Notify a worker of the next query, by the shares of users: its own message can have come while there was no slot."""
+    following = next(SLOTS.in_turn(_in_order(Query.objects.free()), user="by"), None)
     if following is not None:
         _ring(following)
 
