@@ -31,8 +31,13 @@ def a_person(name: str = "", *, is_admin: bool = False) -> Principal:
 def a_member(repository: Repository, role: str, name: str = "") -> Principal:
     """Make a user with a role on a repository."""
     person = a_person(name)
-    accounts.grant_role(repository=repository.name, user=User.objects.get(pk=person.user_id), role=role, by=None)
+    add_member(repository, role, person)
     return person
+
+
+def add_member(repository: Repository, role: str, person: Principal) -> None:
+    """Give a user a role on a repository."""
+    accounts.grant_role(repository=repository.name, user=User.objects.get(pk=person.user_id), role=role, by=None)
 
 
 def a_token(person: Principal) -> str:

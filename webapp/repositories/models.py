@@ -10,7 +10,8 @@ from uuid import uuid4
 from django.conf import settings
 from django.contrib.auth.models import Group
 from django.db import models
-from django.db.models.functions import Lower, Now
+from django.db.models import F, OuterRef, Subquery
+from django.db.models.functions import Coalesce, Lower, Now
 
 from webapp.core import clock
 from webapp.core.keys import NaturalKey
@@ -306,6 +307,21 @@ class PublicationRows(Leases["Publication"]):
         """Return those that a worker has now."""
         return self.waiting().filter(lease_until__gt=clock.shared_now())
 
+    def with_pusher(self) -> Self:
+        """Add the id of the user who moved the branch to the commit as `pusher`, or that of the repository's maker."""
+        moves = HeadMove.objects.filter(
+            repository=OuterRef("repository"), branch=OuterRef("branch"), after=OuterRef("sha")
+        )
+        return self.annotate(
+            pusher=Coalesce(
+                Subquery(moves.values("by")[:1]), F("repository__created_by"), output_field=models.BigIntegerField()
+            )
+        )
+
+    def pushed_by(self, user: int | OuterRef | None) -> Self:
+        """Return those that a user pushed; call it after `with_pusher`."""
+        return self.filter(models.Q(("pusher", user)))
+
 
 class Publication(models.Model):
     """The outcome of one commit on one branch: what its modules declare, or why they cannot be imported."""
@@ -327,6 +343,8 @@ class Publication(models.Model):
     """How often the job runner died under it since it was last asked for."""
     lease_until = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True, blank=True)
+    pusher: int | None
+    """Id of the user who pushed the commit; only on rows of `PublicationRows.with_pusher`."""
 
     objects = PublicationRows.as_manager()
 

@@ -1,4 +1,4 @@
-"""Imports that hang: a repository, and the repositories of one user, leave threads of the worker to others."""
+"""Imports that hang: those of one user, or of two, leave slots of the worker to others."""
 
 from __future__ import annotations
 
@@ -115,19 +115,50 @@ def test_a_publication_whose_branch_moves_on_makes_way_for_the_next(worker: Work
     assert old not in rows
 
 
-def test_repositories_of_one_user_leave_a_thread_to_others(worker: Worker) -> None:
-    mallory, olek = make.a_person("mallory"), make.a_person("olek")
-    loops = [make.a_repository(f"loops{number}", by=mallory) for number in range(publication.MOST_OF_MAKER + 1)]
-    for repository in loops:
-        a_loop(repository, "master", mallory)
+def test_loops_of_a_user_do_not_delay_others_in_the_repository(worker: Worker) -> None:
+    mallory = make.a_person("mallory")
+    repository = make.a_repository("loops", by=mallory)
+    olek = make.a_member(repository, "writer", "olek")
+    a_loop(repository, "one", mallory)
+    make.a_branch(repository, "theirs", by=olek)
+    make.a_commit(repository, {"notes.txt": "new\n"}, branch="theirs", by=olek)
+    worker.start(repository, "one")
+    worker.start(repository, "theirs")
+    worker.end()
+    assert len(worker.imported) == 2
+
+
+def test_two_users_leave_a_slot_to_others(worker: Worker) -> None:
+    mallory, trudy, olek = (make.a_person(name) for name in ("mallory", "trudy", "olek"))
+    loops = {by.username: [make.a_repository(f"{by.username}{n}", by=by) for n in range(4)] for by in (mallory, trudy)}
+    for by in (mallory, trudy):
+        for repository in loops[by.username]:
+            a_loop(repository, "master", by)
     theirs = make.a_repository("theirs", by=olek)
     make.a_commit(theirs, {"notes.txt": "new\n"}, by=olek)
-    for repository in loops[:-1]:
-        worker.start(repository, "master")
-    publish_now(loops[-1], "master")
-    assert len(worker.imported) == publication.MOST_OF_MAKER
+    for username, most in (("mallory", 3), ("trudy", 2)):
+        for repository in loops[username][:most]:
+            worker.start(repository, "master")
+        for repository in loops[username][most:]:
+            publish_now(repository, "master")
+    assert len(worker.imported) == 5, "half of the slots, and all but the last"
     sha = worker.start(theirs, "master")
     assert worker.imported[-1] == f"theirs {sha}"
     worker.rings.clear()
     worker.end()
-    assert (loops[-1].name, "master") in worker.rings
+    assert worker.rings[0][0] in {"mallory3", "trudy2", "trudy3"}
+
+
+def test_shares_are_of_those_who_push_not_of_the_repository_s_maker(worker: Worker) -> None:
+    olek, mallory = make.a_person("olek"), make.a_person("mallory")
+    shared = [make.a_repository(f"shared{n}", by=olek) for n in range(4)]
+    for repository in shared:
+        make.add_member(repository, "writer", mallory)
+        a_loop(repository, "loop", mallory)
+    for repository in shared[:3]:
+        worker.start(repository, "loop")
+    publish_now(shared[3], "loop")
+    assert len(worker.imported) == 3
+    worker.start(shared[0], "master")
+    worker.end()
+    assert len(worker.imported) == 4

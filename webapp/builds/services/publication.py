@@ -37,8 +37,9 @@ from webapp.builds.runner import paths
 from webapp.builds.services import trees
 from webapp.core import names
 from webapp.core.databases import keep_trying
-from webapp.core.errors import AppError, InvalidInput
+from webapp.core.errors import AppError, InvalidInput, Unavailable
 from webapp.dispatch.failures import PATIENCE_S, PartLost, named_failures, settled_failures
+from webapp.dispatch.fair_slots import FairSlots
 from webapp.dispatch.leases import MAX_LOST, Leases
 from webapp.dispatch.processes import Ending, Sandbox, launch, watch
 from webapp.repositories import services as repository_services
@@ -49,9 +50,9 @@ from webapp.runtime.folders import make_open_folder, remove_folder
 from webapp.runtime.room import wait_for_room
 
 TASK = "webapp.builds.tasks.publish"
-MOST_OF_MAKER = 3
-"""Publications at a time of all repositories that one user made; the quick worker has four threads."""
-MOST_LOOKED_AT = 20
+SLOTS = FairSlots(6)
+"""Imports of commits that run at a time in one worker."""
+MOST_LOOKED_AT = 100
 """Pending publications among which the next is chosen."""
 LAST_LINES = 3
 """Of what a process has said, for those who read that it failed."""
@@ -91,61 +92,64 @@ def _drop_superseded(publication: Publication) -> None:
 
 
 def publish(*, repository: Repository, branch: str, sha: str) -> None:
-    """Publish one commit on one branch, where that is pending.
+    """Publish one commit on one branch, if that is pending.
 
-    Does nothing when the branch has moved on: its new head has its own turn. Nor does it while the repository is being
-    published: imports can hang, and they would hold every thread of the worker. The end of one starts the next.
+    Does nothing if the branch has moved on: its new head has its own turn. It also does nothing while another commit that
+    the same user pushed to the repository is being published, or if the user has no share of the slots left: imports can
+    hang. The end of a publication starts the next one.
     """
     if find_head_sha(repository=repository, branch=branch) != sha:
         return
     repository_services.check_copy(repository=repository)
-    publication = Publication.objects.filter(repository=repository, branch=branch, sha=sha).first()
-    if publication is None or not _claim_turn(publication, repository=repository):
+    pending = Publication.objects.free().with_pusher()
+    publication = pending.filter(repository=repository, branch=branch, sha=sha).first()
+    if publication is None:
         return
+    with SLOTS.taking(publication.pusher) as is_taken:
+        if not is_taken or not _claim_turn(publication):
+            return
+        _publish(publication)
+    _ring_next(ended=publication)
+
+
+def _publish(publication: Publication) -> None:
     held = Publication.objects.held(publication)
-    try:
-        with settled_failures("The commit could not be published", held, give_up=partial(_give_up, publication)):
-            result = import_commit(repository=repository, sha=sha, held=held)
-            with named_failures("What the modules declare could not be stored"):
-                settle_publication(publication=publication, result=result)
-    finally:
-        _ring_next(repository, ended=publication)
+    with settled_failures("The commit could not be published", held, give_up=partial(_give_up, publication)):
+        result = import_commit(repository=publication.repository, sha=publication.sha, held=held)
+        with named_failures("What the modules declare could not be stored"):
+            settle_publication(publication=publication, result=result)
 
 
-def _claim_turn(publication: Publication, *, repository: Repository) -> bool:
-    """Claim a publication unless its repository, or too many repositories of its maker, are being published."""
+def _claim_turn(publication: Publication) -> bool:
+    """Claim a publication unless one of the same user runs in the repository."""
     with transaction.atomic():
-        list(Repository.objects.select_for_update().filter(pk=repository.pk))  # nobody else counts meanwhile
-        running = Publication.objects.running().exclude(pk=publication.pk)
-        if running.filter(repository=repository).exists():
-            return False
-        if (
-            repository.created_by_id is not None
-            and running.filter(repository__created_by=repository.created_by_id).count() >= MOST_OF_MAKER
-        ):
+        # Locked, so that another worker does not look at the same time.
+        list(Repository.objects.select_for_update().filter(pk=publication.repository_id))
+        running = Publication.objects.running().with_pusher().filter(repository=publication.repository_id)
+        if running.pushed_by(publication.pusher).exclude(pk=publication.pk).exists():
             return False
         return Publication.objects.claim(publication)
 
 
-def _ring_next(repository: Repository, *, ended: Publication) -> None:
-    """Ring for the newest pending heads: of the repository, and of others of its maker that may have waited for it."""
-    waiting = Publication.objects.free().exclude(pk=ended.pk).order_by("-created_at", "-pk")
-    candidates = [
-        *waiting.filter(repository=repository)[:MOST_LOOKED_AT],
-        *waiting.filter(repository__created_by=repository.created_by_id)
-        .exclude(repository=repository)
-        .exclude(repository__created_by=None)
-        .select_related("repository")[:MOST_LOOKED_AT],
-    ]
-    rung: set[int] = set()
-    for candidate in candidates:
-        if candidate.repository_id in rung:
+def _ring_next(*, ended: Publication | None = None) -> None:
+    """Notify a worker of the next publication: of the user whose turn it is, the newest head of a repository."""
+    running = Publication.objects.running().with_pusher()
+    blocked = running.filter(repository=OuterRef("repository")).pushed_by(OuterRef("pusher"))
+    waiting = Publication.objects.free().with_pusher().filter(~Exists(blocked))
+    if ended is not None:
+        waiting = waiting.exclude(pk=ended.pk)
+    seen: set[tuple[int, int | None]] = set()
+    for row in SLOTS.in_turn(waiting.order_by("created_at", "pk"), user="pusher", most=MOST_LOOKED_AT):
+        if (row.repository_id, row.pusher) in seen:
             continue
-        # A damaged repository is reported by readiness; the sweep rings for what is left.
-        with suppress(AppError):
-            if find_head_sha(repository=candidate.repository, branch=candidate.branch) == candidate.sha:
-                rung.add(candidate.repository_id)
-                request_publication(repository=candidate.repository, branch=candidate.branch, sha=candidate.sha)
+        seen.add((row.repository_id, row.pusher))
+        newest = waiting.filter(repository=row.repository_id).pushed_by(row.pusher).order_by("-created_at", "-pk")
+        for candidate in newest.select_related("repository")[:MOST_LOOKED_AT]:
+            # A damaged repository is reported by readiness; the sweep notifies for what is left.
+            with suppress(AppError):
+                if find_head_sha(repository=candidate.repository, branch=candidate.branch) == candidate.sha:
+                    request_publication(repository=candidate.repository, branch=candidate.branch, sha=candidate.sha)
+                    return
 
 
 def take_over_lost_publications() -> int:
@@ -207,24 +211,30 @@ def publish_aside(*, build: Build) -> None:
         unpublish(repository=repository, branch=branch)
         return
     if not published.filter(branch=branch).exists():
-        import_aside(repository=repository, branch=branch, sha=sha)
+        import_aside(repository=repository, branch=branch, sha=sha, by=build.by_id)
 
 
-def import_aside(*, repository: Repository, branch: str, sha: str, held: Leases[Any] | None = None) -> None:
+def import_aside(*, repository: Repository, branch: str, sha: str, by: int, held: Leases[Any] | None = None) -> None:
     """Publish what the modules of a commit declare on a branch that Git does not have.
 
     Args:
         repository: whose commit it is.
         branch: for which it is published.
         sha: the commit.
+        by: the user whose share of the slots it takes.
         held: the row that asks; once somebody else has it the process is ended.
 
     Raises:
         InvalidInput: the commit's modules cannot be imported, or declare what cannot be.
-        Unavailable: there is no room, or the job runner is starting; `PartLost` where it has died.
+        Unavailable: the user has no slot left, there is no room, or the job runner is starting; `PartLost` where it has died.
 
     """
-    result = import_commit(repository=repository, sha=sha, held=held)
+    with SLOTS.taking(by) as is_taken:
+        if not is_taken:
+            message = "Waits for the end of other imports of the same user."
+            raise Unavailable(message, code="no_slot")
+        result = import_commit(repository=repository, sha=sha, held=held)
+    _ring_next()
     errors = list(result.errors) or check_result(repository=repository, result=result)
     if errors:
         message = f"The JobSpecs of {sha[:7]} cannot be read: {errors[0].file}:{errors[0].line} {errors[0].message}"

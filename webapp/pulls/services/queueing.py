@@ -287,7 +287,13 @@ def _publish_test(queued: QueuedMerge) -> list[str]:
     """Publish what would land on the branch of its test; return the datasets to build."""
     repository, pull = queued.repository, queued.pull
     sha, branch = queued.tested_sha, queued.test_branch
-    build_services.import_aside(repository=repository, branch=branch, sha=sha, held=QueuedMerge.objects.held(queued))
+    build_services.import_aside(
+        repository=repository,
+        branch=branch,
+        sha=sha,
+        by=queued.enqueued_by_id,
+        held=QueuedMerge.objects.held(queued),
+    )
     merged = builds.describe_published(repository=repository, branch=branch)
     SpecRecord.objects.update_or_create(repository=repository, sha=sha, defaults={"specs": merged})
     base = queue.read_specs_of(repository, queued.base_sha)
