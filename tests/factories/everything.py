@@ -129,7 +129,7 @@ def make_world() -> World:
     build = shop.start("/shop/clean", branch="fix", force=True)
     *_, before, after = dataset.transactions.filter(branch_name="master", state="COMMITTED").order_by("number")
     rows = {"before": before, "after": after}
-    comparison = request_comparison(dataset=dataset, rules=ComparisonRules(), **rows)
+    comparison = request_comparison(dataset=dataset, rules=ComparisonRules(), by=None, **rows)
     PullDataset.objects.create(
         pull=pull, path="/shop/raw", dataset=dataset, change="modified", comparison=comparison, **rows
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from django.conf import settings
 from django.db import models
 
 from webapp.comparisons.rules import states
@@ -39,6 +40,10 @@ class Comparison(AskedWork):
     dataset = models.ForeignKey("datasets.Dataset", on_delete=models.CASCADE, related_name="comparisons")
     before = models.ForeignKey("datasets.Transaction", null=True, on_delete=models.CASCADE, related_name="+")
     after = models.ForeignKey("datasets.Transaction", null=True, on_delete=models.CASCADE, related_name="+")
+    by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+", db_constraint=False
+    )
+    """The user whose share of the slots it takes: the first to ask, or the last to run it again."""
     rules = models.JSONField(default=dict)
     """Key, ignored columns, tolerance and row filter from pipeline.toml; of another kind what was asked."""
     state = StateField(max_length=10, default=ComparisonState.QUEUED)

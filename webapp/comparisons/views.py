@@ -51,7 +51,7 @@ def _compare(principal: Principal, dataset: Dataset, compare_request: compare.Co
     keys = compare_request.key_list
     sight = ends.see_ends(principal, dataset, (before, after), keys=keys)
     rules = ends.read_rules(dataset, branch=after.branch, sight=sight, keys=keys)
-    return services.compare_ends(dataset=dataset, before=before, after=after, rules=rules, sight=sight)
+    return services.compare_ends(dataset=dataset, before=before, after=after, rules=rules, sight=sight, by=principal)
 
 
 @require_POST
@@ -115,7 +115,7 @@ def show_blame(request: HttpRequest, dataset_id: int) -> HttpResponse:
         branch=request.GET.get("branch", ""),
         key=blames.read_key(request.GET),
         cursor=request.GET.get("cursor", ""),
-        ask=lambda walk: services.request_blame(walk=walk),
+        ask=lambda walk: services.request_blame(walk=walk, by=principal),
     )
     return pages.render(request, "comparisons/blame.html", page, fragment="changes")
 
@@ -130,7 +130,7 @@ def blame_again(request: HttpRequest, dataset_id: int) -> HttpResponse:
 
     def action() -> str:
         walk = blames.find_walk(principal, dataset, branch=branch, key=key, cursor=cursor)
-        services.rerun_comparison(comparison=services.request_blame(walk=walk), by=principal)
+        services.rerun_comparison(comparison=services.request_blame(walk=walk, by=principal), by=principal)
         return ""
 
     return act(request, action, back=blame_page.blame_url(dataset.pk, branch=branch, key=key))

@@ -135,7 +135,7 @@ def fill_data(world: World) -> None:
     row = PullDataset.objects.get(path="/shop/raw")
     row.after = row.dataset.transactions.filter(branch_name="master", state="COMMITTED").latest("number")
     row.comparison = request_comparison(
-        dataset=row.dataset, rules=ComparisonRules(key=("id",)), before=row.before, after=row.after
+        by=None, dataset=row.dataset, rules=ComparisonRules(key=("id",)), before=row.before, after=row.after
     )
     row.save()
     for comparison in Comparison.objects.all():

@@ -66,7 +66,7 @@ def pull(home: Path) -> PullRequest:
     pull = open_pull(repository=shop.repository, title="Fix", source="fix", target="master", by=shop.maker)
     dataset = Dataset.objects.get(path="/shop/raw")
     after = dataset.transactions.get(state="COMMITTED")
-    comparison = request_comparison(dataset=dataset, rules=ComparisonRules(), before=None, after=after)
+    comparison = request_comparison(dataset=dataset, rules=ComparisonRules(), before=None, after=after, by=None)
     ends = {"before": None, "after": after, "comparison": comparison}
     row = PullDataset.objects.create(pull=pull, path="/shop/raw", dataset=dataset, change="modified", **ends)
     NamedComparison.objects.create(row=row, name=row.compared, **ends)

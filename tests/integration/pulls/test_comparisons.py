@@ -18,6 +18,7 @@ from pyiceberg.types import LongType, NestedField
 
 from jobs.protocol import DiffResult, InterruptRequest, SparkAccess, write_message
 from tests.factories import engine as tables
+from tests.factories import repositories as make
 from webapp.accounts.rules.sight import EVERYTHING
 from webapp.comparisons.api.rows import read_rows
 from webapp.comparisons.models import Comparison
@@ -235,11 +236,13 @@ def test_a_process_beyond_its_time_is_stopped_and_says_so(tmp_path: Path) -> Non
     assert "longer than 0 s" in comparison.error
 
 
-def test_too_many_waiting_comparisons_refuse_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    running()
-    monkeypatch.setattr(history, "MOST_WAITING", 1)
-    with pytest.raises(TooManyRequests, match="1 comparisons wait already"):
-        history.check_queue()
+def test_user_with_many_waiting_comparisons_starts_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    mallory, olek = make.a_person("mallory"), make.a_person("olek")
+    Comparison.objects.filter(pk=running().pk).update(by=mallory.user_id)
+    monkeypatch.setattr(history, "MOST_OWN", 1)
+    with pytest.raises(TooManyRequests, match="1 of your comparisons"):
+        history._check_room(mallory)
+    history._check_room(olek)
 
 
 class Closed:

@@ -125,7 +125,9 @@ class CompareEndpoint(ApiView):
         keys = read_keys(request)
         sight = ends.see_ends(self.principal, dataset, (before, after), keys=keys)
         rules = ends.read_rules(dataset, branch=after.branch, sight=sight, keys=keys)
-        return services.compare_ends(dataset=dataset, before=before, after=after, rules=rules, sight=sight)
+        return services.compare_ends(
+            dataset=dataset, before=before, after=after, rules=rules, sight=sight, by=self.principal
+        )
 
     def note(self, verb: str, pair: ComparedEnds) -> None:
         """Count a read of the dataset's rows."""
@@ -295,7 +297,7 @@ class DatasetChangelog(ApiView):
             keys=read_keys(request),
             images=request.GET.get("images", "first"),
         )
-        return dataset, span, services.request_changelog(dataset=dataset, span=span)
+        return dataset, span, services.request_changelog(dataset=dataset, span=span, by=self.principal)
 
 
 def _describe_span(dataset: Dataset, span: SnapshotRange) -> dict[str, Any]:
@@ -352,7 +354,7 @@ class DatasetBlame(ApiView):
         `next` is the cursor to go on with.
         """
         walk = self._walk(request, dataset_id)
-        comparison = services.request_blame(walk=walk)
+        comparison = services.request_blame(walk=walk, by=self.principal)
         if comparison.state == ComparisonState.FAILED and comparison.code == "bad_rules":
             raise InvalidInput(comparison.error, code="bad_key", errors={"key": [comparison.error]})
         self.note(walk)
@@ -367,7 +369,7 @@ class DatasetBlame(ApiView):
     def post(self, request: Request, dataset_id: int) -> Response:
         """Look again after a failure."""
         walk = self._walk(request, dataset_id)
-        comparison = services.request_blame(walk=walk)
+        comparison = services.request_blame(walk=walk, by=self.principal)
         services.rerun_comparison(comparison=comparison, by=self.principal)
         comparison.refresh_from_db()
         self.note(walk)

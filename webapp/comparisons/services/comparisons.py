@@ -31,6 +31,7 @@ from webapp.core import clock
 from webapp.core.databases import BUSY, keep_trying
 from webapp.core.errors import AppError
 from webapp.dispatch.failures import PATIENCE_S, named_failures, settled_failures
+from webapp.dispatch.fair_slots import FairSlots
 from webapp.dispatch.leases import MAX_LOST, list_stamps, ring_forgotten
 from webapp.dispatch.processes import Ending, Handle, ProcessEnd, Sandbox, launch, watch
 from webapp.dispatch.sweeps import Turns
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
 COMPARE_TASK = "webapp.pulls.tasks.compare"
 """Named as the release before names it: its workers hear the ring too."""
 turns = Turns()
+SLOTS = FairSlots(4)
+"""Comparisons that run at a time in one worker."""
 STAMPS = list_stamps(Comparison.objects.all)
 LIMITS = {
     "memory_bytes": 6 * 1024**3,
@@ -63,7 +66,7 @@ ENDED = (0, 1, 2)
 
 
 def request_comparison(
-    *, dataset: Dataset, before: Transaction | None, after: Transaction | None, rules: ComparisonRules
+    *, dataset: Dataset, before: Transaction | None, after: Transaction | None, rules: ComparisonRules, by: int | None
 ) -> Comparison:
     """Find or make the comparison of two transactions under the rules; a new one is queued."""
     comparison = find_comparison(dataset=dataset, before=before, after=after, rules=rules)
@@ -75,7 +78,14 @@ def request_comparison(
     with transaction.atomic():
         comparison, created = Comparison.objects.get_or_create(
             identity=identity,
-            defaults={"dataset": dataset, "before": before, "after": after, "rules": body, "schema": schema},
+            defaults={
+                "dataset": dataset,
+                "before": before,
+                "after": after,
+                "rules": body,
+                "schema": schema,
+                "by_id": by,
+            },
         )
         if created:
             ring_comparison(comparison)
@@ -142,6 +152,7 @@ def rerun_comparison(
             progress={},
             created_at=clock.now(),
             rung_at=clock.now(),
+            **({} if by is None else {"by_id": by.user_id}),
         ):
             ring_comparison(comparison)
 
@@ -178,17 +189,24 @@ def _take_over_lost_comparisons() -> int:
 
 def run_comparison(*, comparison_id: int) -> None:
     """Run one queued comparison to its end. A second worker that rings for it does nothing."""
-    comparison = Comparison.objects.filter(pk=comparison_id).first()
-    if comparison is None or not Comparison.objects.claim(comparison, started_at=clock.now()):
+    comparison = Comparison.objects.free().filter(pk=comparison_id).first()
+    if comparison is None:
         return
-    held = Comparison.objects.held(comparison)
+    with SLOTS.taking(comparison.by_id) as is_taken:
+        if not is_taken or not Comparison.objects.claim(comparison, started_at=clock.now()):
+            return
+        held = Comparison.objects.held(comparison)
 
-    def put_back() -> int:
-        return held.give_back(created_at=clock.now())
+        def put_back() -> int:
+            return held.give_back(created_at=clock.now())
 
-    give_up = partial(_give_up, held)
-    with settled_failures("The comparison could not be run", held, give_up=give_up, put_back=put_back):
-        _run(comparison, held)
+        give_up = partial(_give_up, held)
+        with settled_failures("The comparison could not be run", held, give_up=give_up, put_back=put_back):
+            _run(comparison, held)
+    waiting = Comparison.objects.free().exclude(pk=comparison.pk).order_by("created_at")
+    following = next(SLOTS.in_turn(waiting, user="by"), None)
+    if following is not None:
+        ring_comparison(following)
 
 
 def _give_up(held: ComparisonRows, error: AppError) -> None:

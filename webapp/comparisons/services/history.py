@@ -23,17 +23,24 @@ if TYPE_CHECKING:
     from webapp.comparisons.queries.changelogs import SnapshotRange
     from webapp.comparisons.queries.ends import ComparedEnd
     from webapp.comparisons.rules.dataset_rules import ComparisonRules
+    from webapp.core.principals import Principal
     from webapp.datasets.models import Dataset, Transaction
 
-MOST_WAITING = 40
-"""Unfinished comparisons of the whole installation beyond which nobody may ask for another by looking."""
+MOST_OWN = 20
+"""Unfinished comparisons of a user, beyond which they cannot start another one by opening a page."""
 
 VERSION = 1
 """Of what changelogs and blames hold: a newer one is computed anew."""
 
 
 def compare_ends(
-    *, dataset: Dataset, before: ComparedEnd, after: ComparedEnd, rules: ComparisonRules, sight: RowSight
+    *,
+    dataset: Dataset,
+    before: ComparedEnd,
+    after: ComparedEnd,
+    rules: ComparisonRules,
+    sight: RowSight,
+    by: Principal,
 ) -> ComparedEnds:
     """Find the row diff of two ends; the first to ask starts it.
 
@@ -47,24 +54,23 @@ def compare_ends(
     start, end = before.transaction, after.transaction
     comparison = find_comparison(dataset=dataset, before=start, after=end, rules=rules)
     if comparison is None:
-        check_queue()
-        comparison = request_comparison(dataset=dataset, before=start, after=end, rules=rules)
+        _check_room(by)
+        comparison = request_comparison(dataset=dataset, before=start, after=end, rules=rules, by=by.user_id)
     return ComparedEnds(dataset, before, after, rules, comparison, sight)
 
 
-def request_changelog(*, dataset: Dataset, span: SnapshotRange) -> Comparison:
+def request_changelog(*, dataset: Dataset, span: SnapshotRange, by: Principal) -> Comparison:
     """Find the changelog of a range; the first to ask starts it.
 
     Raises:
         TooManyRequests: too many wait already.
 
     """
-    return _find_or_start(
-        dataset=dataset, kind=states.CHANGELOG, after=span.end, question={**span.as_json(), "version": VERSION}
-    )
+    question = {**span.as_json(), "version": VERSION}
+    return _find_or_start(dataset=dataset, kind=states.CHANGELOG, after=span.end, question=question, by=by)
 
 
-def request_blame(*, walk: Walk) -> Comparison:
+def request_blame(*, walk: Walk, by: Principal) -> Comparison:
     """Find who changed a row; the first to ask starts the walk.
 
     Raises:
@@ -76,29 +82,24 @@ def request_blame(*, walk: Walk) -> Comparison:
         message = f"Nothing is committed on {walk.branch} of {walk.dataset.path}, so it has no row."
         raise Conflict(message, code="nothing_committed")
     question = {"key": walk.key, "ignore": list(walk.ignore), "version": VERSION}
-    return _find_or_start(dataset=walk.dataset, kind=states.BLAME, after=walk.start, question=question)
+    return _find_or_start(dataset=walk.dataset, kind=states.BLAME, after=walk.start, question=question, by=by)
 
 
-def _find_or_start(*, dataset: Dataset, kind: str, after: Transaction | None, question: dict[str, Any]) -> Comparison:
+def _find_or_start(
+    *, dataset: Dataset, kind: str, after: Transaction | None, question: dict[str, Any], by: Principal
+) -> Comparison:
     identity = hash_identity([kind, dataset.pk, after.pk if after else None, question])
     comparison = Comparison.objects.filter(identity=identity).first()
     if comparison is not None:
         return comparison
-    check_queue()
+    _check_room(by)
     with transaction.atomic():
-        comparison, created = Comparison.objects.get_or_create(
-            identity=identity, defaults={"dataset": dataset, "kind": kind, "after": after, "rules": question}
-        )
+        fields = {"dataset": dataset, "kind": kind, "after": after, "rules": question, "by_id": by.user_id}
+        comparison, created = Comparison.objects.get_or_create(identity=identity, defaults=fields)
         if created:
             ring_comparison(comparison)
     return comparison
 
 
-def check_queue() -> None:
-    """Refuse to start more while too much waits already.
-
-    Raises:
-        TooManyRequests: too many wait.
-
-    """
-    Comparison.objects.all().check_room(most=MOST_WAITING, noun="comparisons")
+def _check_room(by: Principal) -> None:
+    Comparison.objects.all().check_own_room(by.user_id, most=MOST_OWN, noun="comparisons")

@@ -30,6 +30,7 @@ def attach_comparisons(
     pairs: Mapping[str, tuple[Transaction | None, Transaction | None]],
     seen: Mapping[int, Transaction],
     rules: ComparisonRules,
+    by: int | None,
 ) -> None:
     """Give a dataset of a pull request its comparisons, or the reason why there are none.
 
@@ -38,6 +39,7 @@ def attach_comparisons(
         pairs: name → both ends of the comparisons that say the same to everybody.
         seen: id of a reviewer → the rows of their last review, where the head has others now.
         rules: how rows are compared.
+        by: the user whose share of the slots the comparisons take.
 
     """
     reason = _explain_absence(row)
@@ -52,7 +54,7 @@ def attach_comparisons(
         ).items():
             # Equal to what was before is said of all rows.
             held = replace(rules, row_filter="") if name == states.BEFORE_REVERTED else rules
-            comparison = request_comparison(dataset=row.dataset, before=before, after=after, rules=held)
+            comparison = request_comparison(dataset=row.dataset, before=before, after=after, rules=held, by=by)
             ends = {"before": before, "after": after, "comparison": comparison}
             named, _ = NamedComparison.objects.update_or_create(row=row, name=name, reviewer_id=reviewer, defaults=ends)
             named_pks.append(named.pk)

@@ -394,6 +394,7 @@ def _compare_with_reviewed(merge: Merge) -> dict[str, Any]:
             before=reviewed,
             after=after,
             rules=replace(rules.get(path, ComparisonRules()), row_filter=""),
+            by=merge.merged_by_id,
         )
         outcome[path] = {"comparison": comparison.pk, "transaction": after.pk, "reviewed": reviewed.pk}
     return outcome

@@ -521,7 +521,7 @@ def _follow_dataset(
     with transaction.atomic():
         row, is_new = PullDataset.objects.update_or_create(pull=pull, path=path, defaults=fields)
         others = {reviewer: rows for reviewer, rows in seen if rows.dataset_id == row.dataset_id and rows != after}
-        attach_comparisons(row=row, pairs=ends.pairs, seen=others, rules=rules)
+        attach_comparisons(row=row, pairs=ends.pairs, seen=others, rules=rules, by=pull.author_id)
         if is_new:
             signals.dataset_joined.send(sender=PullDataset, row=row)
 
