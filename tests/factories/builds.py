@@ -216,11 +216,15 @@ class Stack:
     @cached_property
     def browser(self) -> requests.Session:
         """One that signed in once: a password costs the web part more than most pages."""
+        return self.open_browser("admin")
+
+    def open_browser(self, username: str) -> requests.Session:
+        """Return a session of a user who signed in with a password."""
         host = f"http://127.0.0.1:{self.port}"
         browser = requests.Session()
         browser.get(f"{host}/login", timeout=10).raise_for_status()
         token = browser.cookies[f"tributary_csrf_{self.port}"]
-        form = {"username": "admin", "password": PASSWORD, "csrfmiddlewaretoken": token}
+        form = {"username": username, "password": PASSWORD, "csrfmiddlewaretoken": token}
         browser.post(f"{host}/login", data=form, headers={"Referer": f"{host}/login"}, timeout=10).raise_for_status()
         return browser
 
