@@ -16,9 +16,11 @@ from tests.factories.everything import write_rows
 from webapp.accounts.models import RepositoryRole
 from webapp.core.errors import InvalidInput
 from webapp.core.principals import Principal
+from webapp.dispatch.fair_slots import FairSlots
 from webapp.pulls import services
 from webapp.pulls.models import PullCheck, PullRequest
 from webapp.pulls.queries import pulls as queries
+from webapp.pulls.services import checks
 from webapp.pulls.services.checks import sweep_checks
 from webapp.repositories.models import Repository
 from webapp.repositories.services import set_protection, statuses
@@ -72,6 +74,19 @@ def read(reader: Principal) -> dict[str, Any]:
     answer = a_client(reader).get(API)
     assert answer.status_code == 200, answer.content
     return {check["name"]: check for check in answer.json()["results"]}
+
+
+def test_author_at_their_share_starts_no_checks(shop: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    slots, maker = FairSlots(2), make.maker_of(shop)
+    monkeypatch.setattr(checks, "SLOTS", slots)
+    pull = open_pull(shop, {"checks/fewer.sql": FEWER})
+    services.refresh_pull(pull=pull)
+    assert slots.take(maker.user_id)
+    services.run_checks(pull_id=pull.pk)
+    assert not Query.objects.exists()
+    slots.release(maker.user_id)
+    services.run_checks(pull_id=pull.pk)
+    assert Query.objects.count() == 1
 
 
 def test_checks_run_on_both_branches_after_each_push_and_can_be_required(shop: Repository) -> None:

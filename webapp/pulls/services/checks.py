@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
+from django.db.models import F
 
 from webapp.accounts.permissions import check_repository
 from webapp.accounts.queries import principal_for_user
 from webapp.core.errors import AppError, Conflict, Unavailable
 from webapp.core.names import find_disguise
+from webapp.dispatch.fair_slots import FairSlots
 from webapp.pulls.models import PullCheck, PullRequest
 from webapp.pulls.queries.checked import get_query_check
 from webapp.pulls.queries.pulls import list_bringers
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from webapp.sql.queries import NamedTables
 
 TASK = "webapp.pulls.tasks.run_checks"
+SLOTS = FairSlots(4)
+"""Pull requests whose checks are parsed at a time in one worker."""
 MOST_PULLS = 20
 """That a sweep rings for at a time."""
 
@@ -108,15 +112,32 @@ def run_checks(*, pull_id: int) -> None:
     pull = PullRequest.objects.filter(pk=pull_id, state=PullState.OPEN).select_related("repository", "author").first()
     if pull is None:
         return
+    with SLOTS.taking(pull.author_id) as is_taken:
+        has_started = is_taken and _start_all(pull)
+    if has_started:
+        _ring_next(pull)
+
+
+def _start_all(pull: PullRequest) -> bool:
+    """Start every check that is due; return False if something that they need is not there now."""
     for check in _list_due().filter(pull=pull, head_sha=pull.head_sha):
         try:
             _start(pull, check)
         except Unavailable:
-            return  # the sweep rings again
+            return False  # the sweep rings again
         except AppError as error:
             is_final = error.code in ("bad_sql", "sql_too_long")
             detail = f"{rules.FOLDER}/{check.name.rpartition('/')[2]}{rules.SUFFIX}: {error.detail}"
             _list_due().filter(pk=check.pk, sql=check.sql).update(error=detail, is_final=is_final)
+    return True
+
+
+def _ring_next(ended: PullRequest) -> None:
+    # Only what a run changes: checks of an older head would be looked at for ever.
+    waiting = _list_due().filter(error="", head_sha=F("pull__head_sha")).exclude(pull=ended).order_by("pull")
+    following = next(SLOTS.in_turn(waiting, user="pull__author"), None)
+    if following is not None:
+        _ring(following.pull_id)
 
 
 def _list_due() -> QuerySet[PullCheck]:
