@@ -195,7 +195,7 @@ def remove_tree(location: str, *, root: str) -> None:
     way = folder.parent.relative_to(local_path(root)).parts
     with suppress(FileNotFoundError, NotADirectoryError), _entered(local_path(root).resolve(), way) as above:
         os.rename(folder.name, gone, src_dir_fd=above, dst_dir_fd=above)
-        remove_folder(Path(f"/proc/{os.getpid()}/fd/{above}", gone))
+        remove_folder(gone, dir_fd=above)
 
 
 def walk(location: str) -> Iterator[StoredObject]:
@@ -320,7 +320,7 @@ def remove_own_folders(location: str, name: str) -> None:
     """Remove the folders of one job with everything in them; no link is followed."""
     for part in _PARTS:
         with suppress(FileNotFoundError, NotADirectoryError), _entered(local_path(location), [part]) as above:
-            remove_folder(Path(f"/proc/{os.getpid()}/fd/{above}", name))
+            remove_folder(name, dir_fd=above)
 
 
 def remove_empty_own_folders(location: str, name: str) -> None:
