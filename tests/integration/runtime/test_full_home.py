@@ -246,7 +246,13 @@ def test_attempts_that_do_not_commit_leave_no_files(stack: SupervisedStack) -> N
     stack.wait_for_build(build["id"], seconds=60)
     assert list_hoards(stack.home) == []
 
-    build = stack.start_build("/shop/killed")
+
+@further("integration/builds/test_leftovers.py::test_lost_attempt_leaves_no_files")
+def test_attempts_of_dead_workers_leave_no_files(stack: SupervisedStack) -> None:
+    body = f"{hoard(stack.home, 30)}import time\ntime.sleep(300)"
+    source = make_transform("orphan", inputs=["/shop/raw"], output="/shop/orphan", body=body)
+    stack.commit({"pipelines/orphan.py": HEAD + source})
+    build = stack.start_build("/shop/orphan")
     wait_until(lambda: bool(list_hoards(stack.home)), seconds=60)
     stack.process_of("worker-builds").kill()
     wait_until(lambda: list_hoards(stack.home) == [], seconds=60)
