@@ -95,7 +95,10 @@ def _parse(sql: str) -> dict[str, Any]:
     with duckdb.connect(":memory:", config={"threads": "1"}) as parser:
         parser.execute("SET enable_external_access = false")
         text = parser.execute("SELECT json_serialize_sql(?::VARCHAR)", [sql]).fetchall()[0][0]
-    tree: dict[str, Any] = load_json(text)
+    try:
+        tree: dict[str, Any] = load_json(text)
+    except ValueError:
+        raise RefusedQueryError("This query is nested too deeply.") from None
     if tree["error"] and tree["error_type"] == "not implemented":
         raise RefusedQueryError("A query only reads: write one SELECT.")
     if tree["error"]:
