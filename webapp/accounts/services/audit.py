@@ -157,5 +157,5 @@ def _keep_head(head: ChainHead) -> None:
     if kept_head is not None and not queries.continues(kept_head):
         logger.error("The audit log does not hold what %s says; run `manage.py fsck`. The file stays as it is.", path)
         return
-    kept = {"position": head.position, "chain": head.chain, "mac": head.mac}
-    write_whole(path, json.dumps(kept), mode=0o600, is_durable=True)
+    content = {"position": head.position, "chain": head.chain, "mac": head.mac}
+    write_whole(path, json.dumps(content), mode=0o600, is_durable=True)

@@ -25,12 +25,12 @@ _sizes: dict[str, tuple[float, int]] = {}
 """By repository: until when its size is used, in seconds of the monotonic clock, and the size."""
 
 
-def find_data_room(*, repository: str, wanted: int = 1) -> int | None:
+def find_data_room(*, repository: str, demand: int = 1) -> int | None:
     """Return by how many bytes a repository's datasets may grow; None where nothing limits them.
 
     Args:
         repository: its name.
-        wanted: the size of interest; nothing is measured if the disks show that there is more.
+        demand: the size of interest; nothing is measured if the disks show that there is more.
 
     Raises:
         Unavailable: they lie in an object store that does not answer.
@@ -41,7 +41,7 @@ def find_data_room(*, repository: str, wanted: int = 1) -> int | None:
     if not allowed or not repository:
         return None
     used = _find_used()
-    if used is not None and allowed - used >= wanted:
+    if used is not None and allowed - used >= demand:
         return allowed - used
     size = _measure(repository)
     if size >= allowed:

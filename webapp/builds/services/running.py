@@ -270,7 +270,7 @@ class _Attempt:
         )
         owner = self.build.repository
         repository = self.job.repository or (owner.name if owner else "")
-        room = quotas.find_data_room(repository=repository, wanted=allowance.disk_bytes)
+        room = quotas.find_data_room(repository=repository, demand=allowance.disk_bytes)
         return allowance if room is None else replace(allowance, disk_bytes=min(room, allowance.disk_bytes))
 
     def _is_over_quota_in_store(self, allowance: Allowance) -> bool:

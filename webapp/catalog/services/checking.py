@@ -164,15 +164,15 @@ class _TableWalk:
         sizes = {spelling: (location, size) for location, size in listed.items() for spelling in spellings(location)}
         lost = 0
         for location, (expected, kind) in named.items():
-            found = next((sizes[spelling] for spelling in spellings(location) if spelling in sizes), None)
-            problem = self._find_problem(found, expected, kind)
+            entry = next((sizes[spelling] for spelling in spellings(location) if spelling in sizes), None)
+            problem = self._find_problem(entry, expected, kind)
             if not problem:
                 continue
             lost += 1
             self.lost.add(location)
             if lost > MOST_FINDINGS:
                 continue
-            if found is None:
+            if entry is None:
                 self.problems.append(self._finding("file_missing", location, problem))
             else:
                 self.problems.append(self._finding("file_damaged", location, problem))
@@ -180,10 +180,10 @@ class _TableWalk:
             problem = f"{lost - MOST_FINDINGS} more files are missing or damaged."
             self.problems.append(self._finding("files_missing", self.name, problem))
 
-    def _find_problem(self, found: tuple[str, int] | None, expected: int | None, kind: str) -> str:
-        if found is None:
+    def _find_problem(self, entry: tuple[str, int] | None, expected: int | None, kind: str) -> str:
+        if entry is None:
             return "The table names it and it is not there."
-        location, size = found
+        location, size = entry
         if expected is not None and size != expected:
             return f"It has {size} bytes; its manifest says {expected}."
         return "" if self._has_magic(location, kind) else f"It does not begin and end like a file of format {kind}."
@@ -212,10 +212,10 @@ class _TableWalk:
             if self.lost.intersection(paths) or any(self.lost.intersection(self.files.get(path, ())) for path in paths)
         }
         # The files of other snapshots were removed when these expired.
-        known = {item["snapshot-id"] for item in (*metadata["snapshots"], *metadata["refs"].values())}
+        present = {item["snapshot-id"] for item in (*metadata["snapshots"], *metadata["refs"].values())}
         for file in metadata_files.list_earlier(self.table):
             snapshots = {snapshot["snapshot-id"] for snapshot in file.metadata["snapshots"]}
-            if snapshots and not snapshots & broken and snapshots <= known and not any(find_lost(file.metadata)):
+            if snapshots and not snapshots & broken and snapshots <= present and not any(find_lost(file.metadata)):
                 return f"{BRING_BACK}, or {metadata_files.word_registration(file)}. {REGISTERING}"
         return f"{BRING_BACK}: every earlier metadata file needs it, too."
 

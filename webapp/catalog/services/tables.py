@@ -245,8 +245,8 @@ def register_table(*, ref: TableRef, metadata_location: str, overwrite: bool, by
     if not overwrite:
         raise _exists(ref)
     base = _read_undamaged(row)
-    known = row.uuid or ("" if base is None else uuid_of(base))
-    if row.location != metadata["location"] or known not in ("", uuid_of(metadata)):
+    uuid = row.uuid or ("" if base is None else uuid_of(base))
+    if row.location != metadata["location"] or uuid not in ("", uuid_of(metadata)):
         way_back = f". {metadata_files.describe_way_back(row)}" if base is None else ""
         message = f"Cannot overwrite {ref.table}: the metadata is of another table{way_back}"
         raise Malformed(message)

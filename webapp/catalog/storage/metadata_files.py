@@ -150,12 +150,12 @@ def read_anew(row: MetadataOwner) -> MetadataFile:
 def list_earlier(row: MetadataOwner) -> Iterator[MetadataFile]:
     """Yield the earlier metadata files of a table that can be read, newest first; some of the newest at most."""
     folder, current = split_location(row.metadata_location)
-    found = {split_location(item.location)[1]: item for item in store_of(folder).walk(folder)}
-    names = sorted((name for name in found if name.endswith(SUFFIX)), key=_version_of, reverse=True)
+    items = {split_location(item.location)[1]: item for item in store_of(folder).walk(folder)}
+    names = sorted((name for name in items if name.endswith(SUFFIX)), key=_version_of, reverse=True)
     earlier = [name for name in names if name != current and _version_of(name) <= _version_of(current)]
     for name in earlier[:MOST_EARLIER]:
         with suppress(DamagedTable):
-            yield _check_own(_read_kept(found[name].location), row)
+            yield _check_own(_read_kept(items[name].location), row)
 
 
 def describe_way_back(row: MetadataOwner) -> str:
