@@ -22,6 +22,7 @@ def test_repository_may_take_half_of_the_disk(home: Path, settings: Any, monkeyp
     settings.TRIBUTARY_REPOSITORY_DATA_BYTES = None
     monkeypatch.setattr(quotas, "_sizes", {})
     monkeypatch.setattr(quotas, "KEPT_S", 0.0)
+    monkeypatch.setattr(quotas, "MEASURING_SHARE", 0)
     with small_disk(home, size="40m"):
         settings.TRIBUTARY_WAREHOUSE = f"file://{home}/warehouse"
         a_world("shop")
