@@ -2,6 +2,8 @@
 
 Modules:
     regular_files: opening files in folders where others may have put anything.
+    parsing: JSON and TOML that may be damaged or hostile.
+    whole_files: files that appear whole or not at all.
     protocol: the messages between the web side and job processes.
     channel: what the web and a process that reads for it say to each other.
     encoding: values of rows in JSON.

@@ -16,6 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from jobs.parsing import load_json
+
 NUMBER = 3
 """The descriptor at which a job finds it."""
 _HEAD = struct.Struct("!II")
@@ -125,10 +127,7 @@ class Channel:
         if text_size + payload_size > self._at_most:
             message = f"a message of {text_size + payload_size} bytes, where {self._at_most} are taken"
             raise TooLong(message)
-        try:
-            body = json.loads(self._receive_whole(text_size))
-        except RecursionError:
-            body = None  # brackets within brackets
+        body = load_json(self._receive_whole(text_size))
         if not isinstance(body, dict):
             message = "a message is one JSON object"
             raise ValueError(message)  # noqa: TRY004 - what a peer says, not what a caller passes

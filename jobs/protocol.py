@@ -11,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import os
 import re
 import types
 import typing
@@ -21,7 +20,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin
 
+from jobs.parsing import load_json
 from jobs.regular_files import read_regular
+from jobs.whole_files import write_whole
 
 VERSION = 1
 MAX_MESSAGE_BYTES = 32 * 1024 * 1024
@@ -727,7 +728,7 @@ def dump(message: object) -> str:
 def load(kind: type[Message], text: str | bytes) -> Message:
     """Read one message of the given kind; every field is checked, unknown fields are refused."""
     try:
-        envelope = json.loads(text)
+        envelope = load_json(text)
     except ValueError as error:
         raise ProtocolError(f"{kind.__name__}: this is not JSON: {error}") from None
     return _open(kind, envelope)
@@ -749,10 +750,7 @@ def _open(kind: type[Message], envelope: Any) -> Message:
 
 def write_message(path: str | Path, message: object) -> None:
     """Write one message to a file so that a reader sees all of it or nothing."""
-    target = Path(path)
-    partial = target.with_name(f".{target.name}.{os.getpid()}")
-    partial.write_text(dump(message), encoding="utf-8")
-    partial.replace(target)
+    write_whole(path, dump(message))
 
 
 def read_message(kind: type[Message], path: str | Path) -> Message:
@@ -780,9 +778,7 @@ def load_storable(text: bytes) -> Any:
 
     """
     try:
-        return _mend(
-            json.loads(text, parse_constant=_refuse_number, parse_int=_read_number, parse_float=_read_fraction)
-        )
+        return _mend(load_json(text, parse_constant=_refuse_number, parse_int=_read_number, parse_float=_read_fraction))
     except RecursionError as error:
         raise ValueError(str(error)) from None
 

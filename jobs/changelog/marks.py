@@ -16,6 +16,7 @@ import pyarrow as pa
 from jobs.changelog import errors
 from jobs.changelog.keys import Key, names_of
 from jobs.changelog.plan import TYPE
+from jobs.parsing import load_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,7 +71,7 @@ def check_keys(
     if text is None:
         _check_unmarked(keys, columns, read)
         return
-    paths = [tuple(path) for path in json.loads(text)]
+    paths = [tuple(path) for path in load_json(text)]
     names = {name: {name, *(column for column, mark in marks.items() if mark.get(NAMED) == name)} for name, *_ in paths}
     is_same = len(paths) == len({key.path for key in keys}) and all(
         any(key.column in names[name] and key.path[1:] == tuple(rest) for key in keys) for name, *rest in paths

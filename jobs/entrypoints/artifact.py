@@ -6,7 +6,7 @@ channel (jobs/channel.py) and stays for further questions about the same compari
 Questions name a file by ``folder``, which it is shown, and ``name`` below that: ``{"ask": "describe", "values"}`` →
 ``{"types"}``; ``{"ask": "lines", "columns", "first", "last"}`` or ``"numbers"`` in the place of the last two, and ``{"ask":
 "slice", "start", "limit"}`` → ``{"lines"}``; ``{"ask": "numbers", "where", "parameters", "order", "first"}`` and
-``{"ask": "export", ...}`` with the fields of RowExport → ``{"is_last"}`` and bytes, the next of which ``{"ask": "more"}``
+``{"ask": "export", ...}`` with the fields of RowExport, and ``{"ask": "read_through"}``, which decodes every row → ``{"is_last"}`` and bytes, the next of which ``{"ask": "more"}``
 brings; ``{"ask": "count_by", "value", "most"}`` and ``{"ask": "try_keys", "keys"}`` → ``{"counts"}``; ``{"ask": "count", "where", "parameters"}`` and ``{"ask": "count_common", "others", "keys"}`` → ``{"count"}``;
 ``{"ask": "find_common", "others", "keys", "numbers"}`` → ``{"numbers"}`` and ``{"ask": "pair_common", "others", "keys",
 "after", "most"}`` → ``{"pairs"}`` of numbers, where each of ``others`` is a folder and a name, for pairs only one. Or ``{"failure", "message"}`` with a ReadFailure.
@@ -25,7 +25,7 @@ import pyarrow as pa
 from jobs.engine.channel_io import ChannelFileIO
 from jobs.engine.read.manifest_files import DamagedManifest
 from jobs.engine.read.row_exports import export_rows
-from jobs.engine.read.stored_rows import StoredRows, read_slice
+from jobs.engine.read.stored_rows import StoredRows, read_slice, read_through
 from jobs.entrypoints.answering import Answer, Answering, answer_all
 from jobs.protocol import ExportedValue, RowExport
 from jobs.regular_files import open_beneath
@@ -59,6 +59,9 @@ class ArtifactReader(Answering):
         path = _find(details.pop("folder"), details.pop("name"))
         if ask == "numbers":
             self._parts = _split(self._rows.list_numbers(path, **details))
+            return self._next_part()
+        if ask == "read_through":
+            self._parts = read_through(path)
             return self._next_part()
         if ask == "export":
             values = tuple(ExportedValue(**value) for value in details["values"])

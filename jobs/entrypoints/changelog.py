@@ -26,6 +26,7 @@ from jobs.engine.errors import DiffError
 from jobs.engine.read.metadata import find_head
 from jobs.engine.write.artifact import ROWS, SUMMARY, write_json
 from jobs.protocol import ChangelogRequest, DiffResult, ProtocolError, read_message, write_message
+from jobs.whole_files import whole_file
 
 _OK, _FAILED, _BAD_REQUEST = 0, 1, 2
 _ROW_GROUP = 8_192
@@ -66,8 +67,8 @@ def store_changelog(request: ChangelogRequest) -> dict[str, Any]:
     table = StaticTable.from_metadata(request.metadata_location, dict(request.io))
     rows = read_changelog(table, keys=request.keys, start=request.start, end=request.end, images=request.images)
     folder = Path(request.folder)
-    pq.write_table(rows, folder / f".{ROWS}", compression="zstd", row_group_size=_ROW_GROUP)
-    (folder / f".{ROWS}").replace(folder / ROWS)
+    with whole_file(folder / ROWS) as partial:
+        pq.write_table(rows, partial, compression="zstd", row_group_size=_ROW_GROUP)
     counted = pc.value_counts(rows[TYPE]).to_pylist()
     summary = {
         "rows": rows.num_rows,

@@ -37,6 +37,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
+from jobs.parsing import load_json
+from jobs.whole_files import write_whole
+
 LONGEST_REQUEST = 1024 * 1024
 RENEWED = 75
 """The exit code of a server that makes room for another (the number of EX_TEMPFAIL: start it again)."""
@@ -168,13 +171,11 @@ class ServerTurns:
         if turn is None:
             self._path.unlink(missing_ok=True)
         else:
-            partial = self._path.with_suffix(".part")
-            partial.write_text(json.dumps([turn.group, turn.until]))
-            partial.replace(self._path)
+            write_whole(self._path, json.dumps([turn.group, turn.until]))
 
     def _read(self) -> _Turn | None:
         try:
-            group, until = json.loads(self._path.read_text())
+            group, until = load_json(self._path.read_text())
             return _Turn(str(group), float(until))
         except (OSError, ValueError, TypeError):
             return None
@@ -233,7 +234,7 @@ class Opener:
 
     def _answer(self, caller: _Caller) -> None:
         try:
-            request = json.loads(caller.received)
+            request = load_json(caller.received)
             if "renew" in request:
                 self._renew(str(request["renew"]))
             self._turns.begin(str(request["group"]))

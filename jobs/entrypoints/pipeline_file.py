@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ from pyiceberg.expressions.parser import parse
 from pyparsing import ParseException
 
 from jobs.engine.read.files import COLUMN_TYPES
+from jobs.parsing import load_toml
 from jobs.protocol import CodeError, DatasetRules
 
 FILE = "pipeline.toml"
@@ -176,10 +176,10 @@ def read_pipeline(root: Path) -> tuple[Pipeline, list[CodeError]]:
         return Pipeline(), []
     try:
         text = path.read_text(encoding="utf-8")
-        parsed = tomllib.loads(text)
+        parsed = load_toml(text)
     except UnicodeDecodeError:
         return Pipeline(), [CodeError(FILE, 1, "the file is not UTF-8 text")]
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:
         place = _PLACE.search(str(error))
         line = int(place[1]) if place and place[1] else len(text.splitlines())
         return Pipeline(), [CodeError(FILE, line, _PLACE.sub("", str(error)))]

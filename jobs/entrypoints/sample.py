@@ -5,7 +5,6 @@ No code of a repository runs here: this process sees the files of the tables, an
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from jobs.engine.errors import DiffError
 from jobs.engine.read.first_rows import read_sample
+from jobs.parsing import load_json
 from jobs.protocol import DiffResult, TakeSamplesRequest, read_message, write_message
 from jobs.transforms.sampled import write_sample
 
@@ -30,7 +30,7 @@ def _take(request: TakeSamplesRequest) -> DiffResult:
     for table in request.tables:
         try:
             sample = read_sample(
-                json.loads(Path(table.metadata_location).read_bytes()),
+                load_json(Path(table.metadata_location).read_bytes()),
                 PyArrowFileIO(dict(table.io)),
                 masked=table.masked,
                 row_limit=request.row_limit,

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jobs.entrypoints.folders import DEEPEST, FILE, FOLDER, opened, remove_folder
+from jobs.whole_files import whole_file
 
 PATIENCE_S = 5.0
 """Writers that were asked to end may take as long to close their files."""
@@ -214,12 +215,10 @@ def _take_lease(descriptor: int) -> bool:
 
 def _write(record: str, content: dict[str, Any]) -> None:
     """Write a file, for the owner of its folder, whole or not at all; without it nothing of the job can be committed."""
-    temporary = f"{record}.tmp"
     with suppress(OSError):
         owner = os.stat(os.path.dirname(record))
-        with open(temporary, "x", encoding="utf-8") as file:
+        with whole_file(record) as partial, open(partial, "x", encoding="utf-8") as file:
             _freeze(file.fileno(), owner, 0o600)
             json.dump(content, file)
             file.flush()
             os.fsync(file.fileno())
-        os.rename(temporary, record)

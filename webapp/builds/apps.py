@@ -49,11 +49,11 @@ class BuildsConfig(AppConfig):
         )
         register_check(
             name="kept files",
-            promise="files that merging may load again are there",
+            promise="files that a merge can load again have the bytes that were kept",
             run=checking.check_kept_files,
         )
         register_check(
             name="sealed files",
-            promise="files of jobs have the bytes that they had when their job ended",
+            promise="files of jobs have not been touched since their job ended, or have the same bytes",
             run=seals.check_seals,
         )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 
+from jobs.parsing import load_json
 from webapp.builds.rules.files import DELIMITERS, FileForm
 from webapp.core.errors import InvalidInput
 
@@ -30,8 +30,8 @@ def read_file_form(query: Mapping[str, str]) -> FileForm:
 
 def _read_types(text: str) -> dict[str, str]:
     try:
-        types = json.loads(text or "{}")
-    except (ValueError, RecursionError):
+        types = load_json(text or "{}")
+    except ValueError:
         types = None
     if not isinstance(types, dict) or not all(isinstance(kind, str) for kind in types.values()):
         message = 'types is a JSON object, column to type, such as {"code": "string"}.'

@@ -22,6 +22,6 @@ class CatalogConfig(AppConfig):
         register_sweep(name="orphans", every_seconds=60, run=Collector().start_turn)
         register_check(
             name="tables",
-            promise="tables name only files that are there, each whole to its last file",
+            promise="tables name only files that are there, of the right size and format, and every manifest can be read",
             run=check_tables,
         )

@@ -5,6 +5,8 @@ from uuid import uuid4
 
 from django.db import models
 
+from webapp.catalog.rules.metadata import UUID_CHARACTERS
+
 
 class Namespace(models.Model):
     """A namespace; `path` is its levels joined by the unit separator, which no level can contain."""
@@ -36,6 +38,8 @@ class Table(models.Model):
     metadata_location = models.CharField(max_length=1700)
     version = models.PositiveBigIntegerField(default=0)
     created_at = models.DateTimeField(auto_now_add=True)
+    uuid = models.CharField(max_length=UUID_CHARACTERS, default="", db_default="")
+    """That of the metadata; empty in rows of earlier releases, until the next commit."""
     updated_at = models.DateTimeField(auto_now=True)
 
     class Meta:
@@ -57,6 +61,8 @@ class View(models.Model):
     metadata_location = models.CharField(max_length=1700)
     version = models.PositiveBigIntegerField(default=0)
     created_at = models.DateTimeField(auto_now_add=True)
+    uuid = models.CharField(max_length=UUID_CHARACTERS, default="", db_default="")
+    """That of the metadata; empty in rows of earlier releases, until the next commit."""
     updated_at = models.DateTimeField(auto_now=True)
 
     class Meta:

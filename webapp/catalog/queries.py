@@ -37,7 +37,7 @@ PLAIN = "plain"
 """The view that is the stored metadata itself."""
 _TABLES = Prepared(
     lambda path, name: Table.objects.filter(namespace__path=path, name=name).values_list(
-        "id", "metadata_location", "version", "location"
+        "id", "metadata_location", "version", "location", "uuid"
     ),
     str,
     str,
@@ -52,6 +52,8 @@ class TableRow:
     metadata_location: str
     version: int
     location: str
+    uuid: str
+    """Empty in a row of an earlier release, until the next commit."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,8 @@ class ViewRow:
     id: int
     metadata_location: str
     version: int
+    location: str
+    uuid: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +137,7 @@ def list_dropped_columns(*, path: str) -> frozenset[str]:
 
 def get_file(*, table: str) -> MetadataFile:
     """Return the table's current metadata file."""
-    return metadata_files.read(_get(table_ref(table)).metadata_location)
+    return metadata_files.read(_get(table_ref(table)))
 
 
 def measure_namespace(*, namespace: str) -> int:
@@ -158,7 +162,7 @@ def file_properties(*, table: str, who: str) -> dict[str, str]:
         Unavailable: there are no keys to give.
 
     """
-    location = _get(table_ref(table)).location
+    location = get_location(table=table)
     if not is_object_location(location):
         return {}
     keys = credentials.give_keys(location=location, access=Access.READ, who=who)
@@ -166,6 +170,11 @@ def file_properties(*, table: str, who: str) -> dict[str, str]:
         message = "This installation gives out no keys to its object store: set TRIBUTARY_S3_ROLE"
         raise Unavailable(message)
     return dict(keys.config)
+
+
+def get_location(*, table: str) -> str:
+    """Return the folder of a table's files, whether its metadata can be read or not."""
+    return _get(table_ref(table)).location
 
 
 def table_exists(*, table: str) -> bool:
@@ -200,7 +209,7 @@ def locate(ref: TableRef, *, by: Principal | None) -> tuple[TableRef, TableRow]:
     _check_internal(other, by)
     if other.branch in (ref.branch, MASTER):
         return other, row
-    metadata = metadata_files.read(row.metadata_location).metadata
+    metadata = metadata_files.read(row).metadata
     # A branch that nobody knows gets a 404, and the client says in its own words that there is no such branch.
     if lens.own_state(metadata, str(other.branch)) is None and _ask_chain(other, by) is None:
         raise permissions.no_such_table(ref)
@@ -225,7 +234,7 @@ def load_table(ref: TableRef, *, by: Principal | None) -> TableView:
 
 def view_table(ref: TableRef, row: TableRow, *, by: Principal | None) -> TableView:
     """Return what a request sees of a table that was located for it."""
-    file = metadata_files.read(row.metadata_location)
+    file = metadata_files.read(row)
     pinned = _pinned(ref, by)
     if pinned is None:
         return view_of(file, ref, by=by)
@@ -374,7 +383,7 @@ def find_view(ref: TableRef) -> ViewRow | None:
     """Return the row of a view."""
     row = (
         View.objects.filter(namespace__path=SEPARATOR.join(ref.namespace), name=ref.name)
-        .values_list("id", "metadata_location", "version")
+        .values_list("id", "metadata_location", "version", "location", "uuid")
         .first()
     )
     return None if row is None else ViewRow(*row)
@@ -391,7 +400,7 @@ def load_view_metadata(ref: TableRef, *, by: Principal | None) -> ViewView:
     row = find_view(ref)
     if row is None:
         raise permissions.no_such_view(ref)
-    file = metadata_files.read(row.metadata_location)
+    file = metadata_files.read_view(row)
     return ViewView(file.view_metadata, file.location)
 
 

@@ -25,4 +25,6 @@ class ComparisonsConfig(AppConfig):
         register_stamps(*comparisons.STAMPS)
         register_sweep(name="comparisons", every_seconds=3, run=comparisons.sweep_comparisons)
         register_sweep(name="old comparisons", every_seconds=3600, run=comparisons.prune_comparisons)
-        register_check(name="diffs", promise="stored diffs are there", run=checking.check_comparisons)
+        register_check(
+            name="diffs", promise="stored diffs can be read to their last row", run=checking.check_comparisons
+        )

@@ -64,8 +64,10 @@ TRIBUTARY_PROXIES = (
 # The largest file that is uploaded in one request; while it is taken in it needs twice that in the home.
 TRIBUTARY_UPLOAD_BYTES = int(os.environ.get("TRIBUTARY_UPLOAD_BYTES") or 8 * 1024**3)
 # How much of the disk one repository may take: its Git objects, and the data of its datasets; 0: as much as there is.
+# Without a value its data may take half of the warehouse's disk, or as much as there is of an object store.
 TRIBUTARY_REPOSITORY_GIT_BYTES = int(os.environ.get("TRIBUTARY_REPOSITORY_GIT_BYTES") or 10 * 1024**3)
-TRIBUTARY_REPOSITORY_DATA_BYTES = int(os.environ.get("TRIBUTARY_REPOSITORY_DATA_BYTES") or 0)
+_repository_data_bytes = os.environ.get("TRIBUTARY_REPOSITORY_DATA_BYTES")
+TRIBUTARY_REPOSITORY_DATA_BYTES = int(_repository_data_bytes) if _repository_data_bytes else None
 TRIBUTARY_DEMO = os.environ.get("TRIBUTARY_DEMO", "1") != "0"
 SPARK_REMOTE = read_secret("SPARK_REMOTE")
 # Repositories whose Spark transforms may run on the server of SPARK_REMOTE, which keeps nobody apart; none named: all.

@@ -41,6 +41,8 @@ BLANK_BYTES = 128
 
 MOST_VALUES = 20_000
 """In a JSON body, at all depths: 3,000 changes of a commit, the longest that is sent, have half of that."""
+DEEPEST = 64
+"""Maximum nesting of a JSON body: as deep as the schema of a table."""
 
 
 class JsonAlone(DefaultContentNegotiation):
@@ -91,10 +93,7 @@ class ApiView(APIView):
         """
         if read_count(self.request.META.get("CONTENT_LENGTH") or "0", most=self.max_body_bytes) is None:
             raise TooLarge(f"The body has at most {self.max_body_bytes:,} bytes.")
-        try:
-            data = self.request.data
-        except RecursionError:
-            raise BadRequest("The body is nested too deeply.") from None
+        data = self.request.data
         if not isinstance(data, dict):
             raise BadRequest("The body is a JSON object.")
         _check_values(data)
@@ -218,12 +217,14 @@ class _Passed(AppError):
 
 
 def _check_values(body: object) -> None:
-    """Refuse what would keep a thread busy: fields check each value of a list before they look how long it is."""
-    waiting, count = [body], 0
+    """Reject bodies with too many values, which keep a thread busy, or nested too deeply for code that walks them."""
+    waiting, count = [(body, 0)], 0
     while waiting:
-        value = waiting.pop()
+        value, depth = waiting.pop()
         inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
         count += len(inner)
         if count > MOST_VALUES:
             raise BadRequest(f"The body has more than {MOST_VALUES:,} values.", code="too_many_values")
-        waiting.extend(inner)
+        if depth > DEEPEST:
+            raise BadRequest("The body is nested too deeply.", code="nested_too_deeply")
+        waiting.extend((part, depth + 1) for part in inner)

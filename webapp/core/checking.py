@@ -33,7 +33,7 @@ def check_database() -> Iterator[Finding]:
 
 def _check_file() -> Iterator[Finding]:
     with connection.cursor() as cursor:
-        cursor.execute("PRAGMA quick_check(20)")
+        cursor.execute("PRAGMA integrity_check(20)")
         lines = [row[0] for row in cursor.fetchall()]
     for line in lines:
         if line != "ok":

@@ -6,8 +6,8 @@ import codecs
 from typing import Any
 
 from rest_framework.parsers import BaseParser, get_encoding  # type: ignore[attr-defined]  # missing in the stubs
-from rest_framework.utils import json
 
+from jobs.parsing import load_json
 from webapp.core.errors import BadRequest
 from webapp.core.inputs import show_name
 
@@ -27,7 +27,7 @@ class JsonBodyParser(BaseParser):
         encoding = get_encoding(parser_context or {})
         try:
             text = stream.read().removeprefix(codecs.BOM_UTF8).decode(encoding)
-            return json.loads(text, object_pairs_hook=_read_members)
+            return load_json(text, object_pairs_hook=_read_members, parse_constant=_refuse_constant)
         except ValueError as error:
             raise BadRequest(f"The body is not JSON: {error}", code="parse_error") from error
 
@@ -41,3 +41,8 @@ def _read_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             raise BadRequest(message, code="repeated_member", errors={shown: ["Repeated."]})
         members[name] = value
     return members
+
+
+def _refuse_constant(text: str) -> Any:
+    message = f"{text} is not a JSON number"
+    raise ValueError(message)

@@ -13,5 +13,14 @@ def dump(body: Any) -> bytes:
 
 
 def load(text: bytes | str) -> Any:
-    """Read the value of a JSON text; integers of any length stay exact, and what is not JSON is a ValueError."""
-    return msgspec.json.decode(text)
+    """Read the value of a JSON text; integers of any length stay exact.
+
+    Raises:
+        ValueError: the text is not JSON, or is nested too deeply.
+
+    """
+    try:
+        return msgspec.json.decode(text)
+    except RecursionError:
+        message = "it is nested too deeply"
+        raise ValueError(message) from None

@@ -19,7 +19,7 @@ from webapp.core.openapi import describe_filters, refusals
 from webapp.core.pagination import paginate, read_limit
 from webapp.datasets import queries, services
 from webapp.datasets import serializers as shapes
-from webapp.datasets.queries.details import get_schema, list_branches
+from webapp.datasets.queries.details import check_undamaged, get_schema, list_branches
 from webapp.datasets.queries.history import list_line
 from webapp.datasets.queries.preview import PreviewRequest, read_preview
 
@@ -155,8 +155,12 @@ class TransactionsView(DatasetEndpoint):
 
     @extend_schema(parameters=[BRANCH], responses=shapes.TransactionSerializer(many=True))
     def get(self, request: Request, dataset_id: int) -> Response:
-        """List transactions, newest first: those that led to what a branch shows, inherited ones included, or all."""
+        """List transactions, newest first: those that led to what a branch shows, inherited ones included, or all.
+
+        A table that cannot be read is a 503 that names the damage: nothing that is listed could be read.
+        """
         dataset = self.find(dataset_id)
+        check_undamaged(dataset)
         branch = request.query_params.get("branch", "")
         transactions = list_line(dataset, branch=branch) if branch else queries.list_transactions(dataset)
         return Response(paginate(request._request, transactions, shapes.TransactionSerializer))

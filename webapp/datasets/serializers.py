@@ -10,7 +10,7 @@ from rest_framework import serializers
 from webapp.core.inputs import Text
 from webapp.core.serializers import NounSerializer
 from webapp.datasets.models import Dataset
-from webapp.datasets.queries.details import list_branches
+from webapp.datasets.queries.details import find_damage, list_branches
 from webapp.datasets.queries.preview import Preview
 from webapp.datasets.rules import transactions as rules
 
@@ -124,11 +124,16 @@ class DatasetDetailSerializer(DatasetSerializer):
     """A dataset with its branches."""
 
     branches = serializers.SerializerMethodField()
+    damage = serializers.SerializerMethodField(help_text="why the catalog cannot read its table; empty if it can")
 
     @extend_schema_field(DatasetBranchSerializer(many=True))
     def get_branches(self, dataset: Dataset) -> Any:
         """Write those that are shown, by name."""
         return DatasetBranchSerializer(list_branches(dataset), many=True).data
+
+    def get_damage(self, dataset: Dataset) -> str:
+        """Read the table's metadata."""
+        return find_damage(dataset)
 
 
 class ColumnSerializer(NounSerializer):

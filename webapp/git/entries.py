@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from typing import TYPE_CHECKING, NamedTuple
 
+from jobs.parsing import load_toml
 from webapp.git.sequences import list_runs
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _find_key(text: str) -> str:
 
 def _is_whole(lines: str) -> bool:
     try:
-        tomllib.loads(lines)
-    except (tomllib.TOMLDecodeError, RecursionError):
+        load_toml(lines)
+    except ValueError:
         return False
     return True

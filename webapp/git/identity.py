@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jobs.regular_files import read_regular
+from jobs.whole_files import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,24 +44,18 @@ def read_identity(repository: Path) -> Identity | None:
 
 def advance_identity(repository: Path, *, uid: str, at_least: int) -> int:
     """Count one move more and return the number; when this returns, it survives a power cut."""
-    with _locked(repository) as folder:
+    with _locked(repository):
         before = read_identity(repository)
         generation = 1 + max(at_least, before.generation if before is not None and before.uid == uid else 0)
-        temporary = repository / f"{_FILE}.new"
-        with temporary.open("w") as file:
-            file.write(f"{uid} {generation}\n")
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.rename(repository / _FILE)
-        os.fsync(folder)
+        write_whole(repository / _FILE, f"{uid} {generation}\n", is_durable=True)
     return generation
 
 
 @contextmanager
-def _locked(repository: Path) -> Iterator[int]:
+def _locked(repository: Path) -> Iterator[None]:
     folder = os.open(repository, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
-        yield folder
+        yield
     finally:
         os.close(folder)

@@ -4,12 +4,25 @@ import subprocess
 from pathlib import Path
 
 
-def remove_folder(path: Path) -> None:
+def remove_folder(path: str | Path, *, dir_fd: int | None = None) -> None:
     """Remove a folder with whatever is in it, however deep; no link in it is followed, and an absent one is passed over.
 
     `shutil.rmtree` calls itself for each level, and raises RecursionError even where errors are to be ignored.
+
+    Args:
+        path: the folder.
+        dir_fd: the open folder that a relative path is in.
+
     """
-    subprocess.run(["rm", "-rf", "--", str(path)], check=False, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    subprocess.run(
+        ["rm", "-rf", "--", str(path)],
+        check=False,
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd=None
+        if dir_fd is None
+        else f"/proc/self/fd/{dir_fd}",  # the child's own, which it has until it becomes `rm`
+    )
 
 
 def make_open_folder(path: Path) -> None:

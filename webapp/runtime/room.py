@@ -24,6 +24,7 @@ BLOCK_BYTES = 512
 DEEPEST = 64
 """No job may leave folders within more folders than that (jobs/entrypoints/folders.py)."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+WAREHOUSE = "warehouse"
 SMALL_DISK_SHARE = 20
 """On a small disk the reserve is no more than this part of it: a twentieth."""
 
@@ -38,6 +39,7 @@ class Disk:
     reserve: int
     device: int
     """The same for two folders on one disk."""
+    size: int
 
     @property
     def is_low(self) -> bool:
@@ -55,7 +57,7 @@ class Disk:
 def list_disks() -> list[Disk]:
     """Return the disks of the home and, where its tables are files, of the warehouse and beside it. Raises OSError."""
     places = [("installation", Path(settings.TRIBUTARY_HOME))]
-    tables = [("warehouse", settings.TRIBUTARY_WAREHOUSE), *(("tables", uri) for uri in settings.TRIBUTARY_LOCATIONS)]
+    tables = [(WAREHOUSE, settings.TRIBUTARY_WAREHOUSE), *(("tables", uri) for uri in settings.TRIBUTARY_LOCATIONS)]
     for holds, location in tables:
         if not is_object_location(location):
             folder = Path(location.removeprefix("file://"))
@@ -67,7 +69,7 @@ def _measure(holds: str, folder: Path) -> Disk:
     volume = os.statvfs(folder)
     size, free = volume.f_blocks * volume.f_frsize, volume.f_bavail * volume.f_frsize
     reserve = min(settings.TRIBUTARY_RESERVE_BYTES, size // SMALL_DISK_SHARE)
-    return Disk(holds, folder, free, reserve, folder.stat().st_dev)
+    return Disk(holds, folder, free, reserve, folder.stat().st_dev, size)
 
 
 def check_room() -> None:

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from jobs.whole_files import whole_file
 from webapp.core.errors import Unavailable
 from webapp.runtime.handed_over import write_secrets
 from webapp.runtime.lifelines import die_with
@@ -60,9 +61,8 @@ def make_archive(target: Path, server: SparkServer) -> None:
         if not left.exists():
             raise Unavailable("Java left no archive of Spark's classes; Spark starts as before, more slowly.")
         # a copy, so that it does not belong to the server's user; others may train at the same time
-        partial = target.with_suffix(f".{os.getpid()}")
-        shutil.copyfile(left, partial)
-        partial.replace(target)
+        with whole_file(target) as partial:
+            shutil.copyfile(left, partial)
         for other in target.parent.glob(f"{target.name.partition('-')[0]}-*.jsa"):
             if other != target:
                 other.unlink(missing_ok=True)

@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from jobs.whole_files import write_whole
 from webapp.runtime.lifelines import die_with
 from webapp.runtime.privileges import keep_only
 from webapp.runtime.probes import Probe
@@ -302,10 +303,8 @@ class Supervisor:
         status = {part.name: part.describe() for part in self.parts}
         if status == self._written:
             return
-        partial = self._status.with_suffix(".part")
         try:
-            partial.write_text(json.dumps(status))
-            partial.replace(self._status)
+            write_whole(self._status, json.dumps(status))
         except OSError as error:
             # A full disk, above all: the parts run on, and so must what watches them.
             if self._status_is_kept:

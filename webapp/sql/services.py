@@ -393,6 +393,8 @@ def _finish(query: Query, end: ProcessEnd, held: QueryRows, folder: Path) -> Non
         summary = read_json(folder / "summary.json") or dict(result.summary)
         _end(held, query, to=QueryState.READY, summary=summary)
         return
+    if held.is_running():
+        remove_folder(folder)  # at once: what it has written takes disk space, and is shown nowhere
     message = result.message or str(result.code)
     _end(held, query, to=QueryState.FAILED, code=result.code or "crashed", error=message)
 

@@ -18,6 +18,7 @@ from jobs.engine.query.statement import check_functions, check_names, cut_end, l
 from jobs.engine.query.tables import lock, view_table
 from jobs.engine.read.connections import connect
 from jobs.engine.write.artifact import ROWS, SUMMARY, write_json
+from jobs.whole_files import whole_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,18 +58,16 @@ def _run(
     reader.begin(seconds=until - time.monotonic())
     tables = reader.list_tables(is_base=is_base)
     check_names(request.sql, {name for table in tables for name in table.names})
-    with _connect(request, reader, until=until) as connection:
+    with whole_file(path) as partial, _connect(request, reader, until=until) as connection:
         for number, table in enumerate(tables):
             view_table(connection, table, number=number)
         lock(connection)
-        partial = path.with_name(f".{path.name}")
         result = store_result(
             connection.sql(cut_end(request.sql)),
             partial,
             row_limit=request.row_limit,
             byte_limit=request.byte_limit,
         )
-    partial.replace(path)
     return result, None if result.is_cut else reader.rows_read
 
 

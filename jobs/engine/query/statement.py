@@ -5,7 +5,6 @@ The text is parsed by the DuckDB that later runs it: another parser could unders
 
 from __future__ import annotations
 
-import json
 import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ import duckdb
 
 from jobs.engine.errors import RefusedQueryError
 from jobs.engine.query.functions import FUNCTIONS, TABLE_FUNCTIONS
+from jobs.parsing import load_json
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -95,7 +95,10 @@ def _parse(sql: str) -> dict[str, Any]:
     with duckdb.connect(":memory:", config={"threads": "1"}) as parser:
         parser.execute("SET enable_external_access = false")
         text = parser.execute("SELECT json_serialize_sql(?::VARCHAR)", [sql]).fetchall()[0][0]
-    tree: dict[str, Any] = json.loads(text)
+    try:
+        tree: dict[str, Any] = load_json(text)
+    except ValueError:
+        raise RefusedQueryError("This query is nested too deeply.") from None
     if tree["error"] and tree["error_type"] == "not implemented":
         raise RefusedQueryError("A query only reads: write one SELECT.")
     if tree["error"]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import codecs
 import csv
-import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -38,6 +37,7 @@ from jobs.engine.read.file_types import (
     read_raw,
     type_schema,
 )
+from jobs.parsing import load_json
 
 COLUMN_TYPES = tuple(BY_ICEBERG)
 """The types that somebody may choose for a column, in Iceberg's words."""
@@ -464,7 +464,7 @@ def _read_line(line: bytes) -> object:
     try:
         return _decode_json(line)
     except (msgspec.DecodeError, RecursionError):
-        return json.loads(line)  # takes more, as DuckDB does: Infinity, and halves of characters
+        return load_json(line)  # takes more, as DuckDB does: Infinity, and halves of characters
 
 
 class _Members:
@@ -544,12 +544,12 @@ def _json_error(path: Path, error: duckdb.Error) -> FileError:
             if not line.strip():
                 continue
             try:
-                value = json.loads(line, object_pairs_hook=read_members)
+                value = load_json(line, object_pairs_hook=read_members)
             except UnicodeDecodeError:
                 return FileError("this is not UTF-8 text", code="broken_row", line=number)
             except RepeatedKey as problem:
                 return FileError(str(problem), code="broken_row", line=number)
-            except (ValueError, RecursionError) as problem:
+            except ValueError as problem:
                 return FileError(f"this is not JSON: {problem}", code="broken_row", line=number)
             if not isinstance(value, dict):
                 return FileError("expected one JSON object on each line", code="broken_row", line=number)

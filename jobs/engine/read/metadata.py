@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import os
 import re
 from contextlib import suppress
@@ -28,6 +27,7 @@ from pyiceberg.manifest import (
 
 from jobs.engine.errors import ExpiredSnapshotError, UnreadableTableError, UnsupportedTableError
 from jobs.engine.read.fields import Schema, read_schema, walk
+from jobs.parsing import load_json
 from jobs.regular_files import NotRegular, open_beneath, read_regular
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def read_metadata(location: str, *, io_properties: Mapping[str, str]) -> TableMe
     try:
         if content[:2] == b"\x1f\x8b":
             content = gzip.decompress(content)
-        return _metadata(location, json.loads(content))
+        return _metadata(location, load_json(content))
     except (ValueError, KeyError, TypeError, AttributeError, OSError, EOFError) as error:
         raise UnreadableTableError(f"{location} is not the metadata of an Iceberg table: {error!r}.") from error
 
@@ -174,7 +174,7 @@ def _metadata(location: str, raw: dict[str, Any]) -> TableMetadata:
         current_schema_id=int(raw.get("current-schema-id", schemas[-1].id)),
         default_spec_id=int(raw.get("default-spec-id", 0)),
         default_order_id=int(raw.get("default-sort-order-id", 0)),
-        name_mapping=tuple(json.loads(mapping)) if mapping else None,
+        name_mapping=tuple(load_json(mapping)) if mapping else None,
         fields_by_id={field.id: field for schema in schemas for field in walk(schema.fields)},
     )
 

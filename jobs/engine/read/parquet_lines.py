@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from jobs.engine.read.files import SHOWN_CHARACTERS, FileError, open_parquet, read_members
+from jobs.parsing import load_json
 
 MOST_CHARACTERS = 1_000_000
 """Of the text, as many as the editor opens."""
@@ -132,8 +133,8 @@ class _Row:
 
 def _read_line(number: int, line: str, schema: pa.Schema) -> _Row:
     try:
-        row = json.loads(line, parse_float=Decimal, parse_constant=_refuse_constant, object_pairs_hook=read_members)
-    except (ValueError, RecursionError) as error:
+        row = load_json(line, parse_float=Decimal, parse_constant=_refuse_constant, object_pairs_hook=read_members)
+    except ValueError as error:
         raise FileError(f"this is not JSON: {error}", code="broken_row", line=number) from None
     if not isinstance(row, dict):
         raise FileError("expected one JSON object on each line", code="broken_row", line=number)

@@ -22,6 +22,7 @@ MEMORY = "256MiB"
 SPILL = "900MiB"
 """What does not fit into the memory; in a sandbox that is memory, too, and bounded."""
 _NUMBERS_AT_ONCE = 100_000
+_CHECKED_AT_ONCE = 8_192
 _KINDS = ("inserted", "deleted", "updated")
 
 
@@ -161,6 +162,12 @@ def read_batches(path: Path, size: int) -> Iterator[pa.RecordBatch]:
         for batch in source.iter_batches(batch_size=size):
             if batch.num_rows:
                 yield batch
+
+
+def read_through(path: Path) -> Iterator[bytes]:
+    """Decode every row of a file; yield a byte for each batch."""
+    for _batch in read_batches(path, _CHECKED_AT_ONCE):
+        yield b"."
 
 
 def to_rows(table: pa.Table) -> list[dict[str, Any]]:

@@ -17,7 +17,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from jobs.engine.plan.columns import Pair
 from jobs.engine.read.fields import describe, duckdb_type
+from jobs.whole_files import write_whole
 
 if TYPE_CHECKING:
     from jobs.engine.plan.planner import DiffPlan, End
@@ -68,9 +68,7 @@ class ProgressReporter:
 
 def write_json(path: Path, content: Any) -> None:
     """Write so that a reader sees all of it or what was there before."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_text(json.dumps(content, separators=(",", ":"), default=str), encoding="utf-8")
-    partial.replace(path)
+    write_whole(path, json.dumps(content, separators=(",", ":"), default=str))
 
 
 def describe_schema(plan: DiffPlan, before: SideRef | None, after: SideRef | None) -> dict[str, Any]:

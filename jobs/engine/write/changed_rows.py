@@ -18,6 +18,7 @@ from jobs.engine.write.artifact import (
     stored_columns,
     write_json,
 )
+from jobs.whole_files import whole_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -63,14 +64,13 @@ def differing_columns(summary: Mapping[str, Any]) -> frozenset[int]:
 
 def _copy(connection: duckdb.DuckDBPyConnection, rows: str, folder: Path) -> None:
     """Write the result of a query, in its order, as rows.parquet of a folder."""
-    target = folder / f".{ROWS}"
-    connection.execute("SET preserve_insertion_order = true")
-    connection.execute(
-        f"COPY ({rows}) TO {literal(str(target))} "
-        f"(FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1, ROW_GROUP_SIZE {ROW_GROUP})"
-    )
-    connection.execute("SET preserve_insertion_order = false")
-    target.replace(folder / ROWS)
+    with whole_file(folder / ROWS) as target:
+        connection.execute("SET preserve_insertion_order = true")
+        connection.execute(
+            f"COPY ({rows}) TO {literal(str(target))} "
+            f"(FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1, ROW_GROUP_SIZE {ROW_GROUP})"
+        )
+        connection.execute("SET preserve_insertion_order = false")
 
 
 @dataclass(frozen=True)

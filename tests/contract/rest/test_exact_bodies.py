@@ -196,6 +196,14 @@ def test_a_body_is_an_object(world: World) -> None:
         assert (answer.status_code, answer.json()["detail"]) == (400, "The body is a JSON object."), text
 
 
+@pytest.mark.parametrize("depth", [70, 900, 100_000])
+def test_body_rejects_deep_nesting(world: World, depth: int) -> None:
+    address, headers = world.address(f"{REPOSITORY}/branches"), world.bearer("writer", "")
+    text = b'{"name": ' + b"[" * depth + b"]" * depth + b"}"
+    answer = Client().generic("POST", address, text, "application/json", headers=headers)
+    assert (answer.status_code, "nested too deeply" in answer.json()["detail"]) == (400, True)
+
+
 def test_an_upload_has_the_field_file_alone_once(world: World) -> None:
     rows, headers = read_rows(), world.bearer("writer", "")
     address = world.address(f"{DATASET}/upload?branch=fix")

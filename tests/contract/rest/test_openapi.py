@@ -5,8 +5,13 @@ That answers are as described is checked on every answer of the REST API that an
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
@@ -15,6 +20,8 @@ from rest_framework.test import APIClient
 from tests.factories.api_document import PREFIX, ApiDocument, read_document
 
 pytestmark = pytest.mark.contract
+
+ROOT = Path(__file__).parents[3]
 
 PULL, DATASET = "/repositories/{}/pulls/{}", "/datasets/{}"
 PROMISED = {
@@ -178,6 +185,32 @@ def test_the_served_document_is_this_one(document: ApiDocument) -> None:
     began = time.process_time()
     assert all(APIClient().get(f"{PREFIX}/openapi.json").content == served.content for _ in range(20))
     assert time.process_time() - began < 1
+
+
+READ_AT_ONCE = """
+import hashlib, threading
+from concurrent.futures import ThreadPoolExecutor
+import django
+django.setup()
+from django.test import RequestFactory
+from webapp.core import views
+together = threading.Barrier(20)
+def read(_number):
+    together.wait()
+    return hashlib.sha256(views.openapi(RequestFactory().get("/")).content).hexdigest()
+with ThreadPoolExecutor(20) as threads:
+    print(*set(threads.map(read, range(20))))
+"""
+
+
+@pytest.mark.django_db
+def test_first_readers_all_get_the_document(document: ApiDocument, tmp_path: Path) -> None:
+    """In a process that has just started: the library that writes the document is not made for threads."""
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "webapp.config.settings", "TRIBUTARY_HOME": str(tmp_path)}
+    command = [sys.executable, "-c", READ_AT_ONCE]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    served = APIClient().get(f"{PREFIX}/openapi.json").content
+    assert done.stdout.split() == [hashlib.sha256(served).hexdigest()], done.stderr
 
 
 def test_lists_have_the_envelope_and_their_parameters(document: ApiDocument) -> None:

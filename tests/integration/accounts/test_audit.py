@@ -18,6 +18,7 @@ from django.test import Client
 
 from tests.factories import fsck
 from tests.factories.catalog import Catalog, field
+from tests.factories.disks import filled, small_disk
 from tests.factories.loops import run_loop
 from webapp.accounts.models import AuditEntry, AuditGap, AuditHead
 from webapp.accounts.queries import principal_for_user
@@ -162,6 +163,21 @@ def test_another_cut_is_found_after_one_was_accepted(admin: User) -> None:
     AuditEntry.objects.filter(position__gt=3).delete()
     AuditHead.objects.update(**older)
     assert find_codes() == {"audit_cut"}
+
+
+def test_full_disk_leaves_no_copies_of_the_head(tmp_path: Path, settings: Any) -> None:
+    write_entries(1)
+    with small_disk(tmp_path) as home:
+        settings.TRIBUTARY_HOME = home
+        with filled(home):
+            for _ in range(5):
+                record_audit(by=MIRA, verb="create_repository", object="/shop")
+                with pytest.raises(OSError, match="No space left"):
+                    seal_audit()
+            assert [file.name for file in home.iterdir()] == [".ballast"]
+        record_audit(by=MIRA, verb="create_repository", object="/shop")
+        seal_audit()
+        assert head_path().exists()
 
 
 @pytest.mark.damage("audit_forged", "audit_head_file")

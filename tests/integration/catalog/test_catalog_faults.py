@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import threading
@@ -298,10 +299,10 @@ def test_an_unknown_outcome_is_a_500_and_deletes_nothing(orders: Catalog, home: 
 def test_later_commits_do_not_hide_an_earlier_one(orders: Catalog) -> None:
     first = orders.load(ORDERS).body["metadata-location"]
     orders.append(ORDERS)
-    now = orders.load(ORDERS).body["metadata-location"]
-    assert swaps._reaches(now, first)
-    assert not swaps._reaches(now, "file:///other")
-    assert not swaps._reaches("", first)
+    table = Table.objects.get()
+    assert swaps._reaches(table, first)
+    assert not swaps._reaches(table, "file:///other")
+    assert not swaps._reaches(None, first)
 
 
 def test_a_busy_database_changed_nothing(orders: Catalog, home: Path) -> None:
@@ -428,7 +429,7 @@ def test_a_warehouse_that_cannot_be_written_is_a_503(orders: Catalog) -> None:
     assert orders.call("POST", table_path(ORDERS), body).status == 200
 
 
-@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b"\xff\xff", None])
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b"[" * 100_000, b'{"a":' * 100_000, b"\xff\xff", None])
 def test_a_damaged_file_is_the_trouble_of_one_table(orders: Catalog, damage: bytes | None) -> None:
     orders.create_table("shop.other")
     path = local_files.local_path(orders.load(ORDERS).body["metadata-location"])
@@ -447,6 +448,56 @@ def test_a_damaged_file_is_the_trouble_of_one_table(orders: Catalog, damage: byt
     assert orders.call("GET", "namespaces/shop/tables").status == 200
     path.write_bytes(whole)
     assert orders.load(ORDERS).status == 200
+
+
+def test_damage_names_the_file_to_go_back_to(orders: Catalog) -> None:
+    before = orders.load(ORDERS)
+    orders.append(ORDERS)
+    local_files.local_path(orders.load(ORDERS).body["metadata-location"]).write_bytes(b"[" * 100_000)
+    metadata_files.forget_all()
+    answer = orders.load(ORDERS)
+    earlier = before.body["metadata-location"]
+    assert answer.status == 503
+    assert f"register {earlier} with `overwrite`" in answer.error[1]
+    local_files.local_path(earlier).write_bytes(b"{")
+    metadata_files.forget_all()
+    assert earlier not in orders.load(ORDERS).error[1], "this one is damaged, too"
+
+
+@pytest.mark.parametrize("kept", ["", "uuid", "location"])
+def test_metadata_of_another_table_is_refused(orders: Catalog, kept: str) -> None:
+    """A copy, a restore or a disk has put the file of another table in the place of this one's."""
+    orders.create_table("shop.other")
+    orders.append("shop.other")
+    own, other = (
+        local_files.local_path(orders.load(name).body["metadata-location"]) for name in (ORDERS, "shop.other")
+    )
+    whole, content = json.loads(own.read_bytes()), json.loads(other.read_bytes())
+    for member in {"uuid": ["table-uuid"], "location": ["location"]}.get(kept, []):
+        content[member] = whole[member]
+    own.write_text(json.dumps(content))
+    metadata_files.forget_all()
+    for answer in (
+        orders.load(ORDERS),
+        orders.on("b").load(ORDERS),
+        orders.commit(ORDERS, {"action": "set-properties", "updates": {"a": "1"}}),
+    ):
+        assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+        assert "belongs to another table" in answer.error[1]
+        assert content["table-uuid"] in answer.error[1]
+    assert orders.load("shop.other").status == 200
+    body = {"name": "orders", "metadata-location": f"file://{own}", "overwrite": True}
+    assert orders.call("POST", "namespaces/shop/register", body).status == 400, "nor is it registered"
+    body["metadata-location"] = whole["metadata-log"][-1]["metadata-file"]
+    assert orders.call("POST", "namespaces/shop/register", body).status == 200
+
+
+def test_table_of_an_earlier_release_learns_its_uuid(orders: Catalog) -> None:
+    Table.objects.update(uuid="")
+    metadata_files.forget_all()
+    uuid = orders.load(ORDERS).metadata["table-uuid"]
+    orders.append(ORDERS)
+    assert Table.objects.get().uuid == uuid
 
 
 def test_earlier_metadata_is_the_way_back_from_damage(orders: Catalog, alone: Any) -> None:

@@ -319,10 +319,10 @@ def test_what_is_made_in_the_place_of_a_table_while_its_files_go_stays(
     assert catalog.create_table("shop.t", location=f"file:{lake}/t").status == 200
     remove = local_files.remove_folder
 
-    def remove_later(folder: Path) -> None:
+    def remove_later(folder: str, **place: int) -> None:
         (lake / "t" / "metadata").mkdir(parents=True)
         (lake / "t" / "metadata" / "new").write_text("of a new table")
-        remove(folder)
+        remove(folder, **place)
 
     monkeypatch.setattr(local_files, "remove_folder", remove_later)
     drop(catalog, "shop.t", purge=True)

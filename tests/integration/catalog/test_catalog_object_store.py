@@ -445,6 +445,7 @@ def test_what_lies_in_the_store_counts_for_the_quota_of_its_repository(
     lake: Catalog, object_store: ObjectStore, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(quotas, "KEPT_S", 0.0)
+    monkeypatch.setattr(quotas, "MEASURING_SHARE", 0)
     settings.TRIBUTARY_REPOSITORY_DATA_BYTES = MIB
     room = quotas.find_data_room(repository="shop")
     assert room is not None

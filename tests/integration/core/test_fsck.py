@@ -107,7 +107,7 @@ def publish(repository: Repository, branch: str) -> None:
 def file_of(dataset: Dataset, kind: str) -> Path:
     """The first file of the table's current state whose name says this."""
     row = Table.objects.get(name=dataset.table.rpartition(".")[2])
-    metadata = metadata_files.read_anew(row.metadata_location).metadata
+    metadata = metadata_files.read_anew(row).metadata
     with TableReader(row.location) as reader:
         named = list_references(metadata, reader, metadata_location=row.metadata_location, most_manifests=100)
         paths = [local_path(location) for location in named]
@@ -174,6 +174,29 @@ def test_a_cut_data_file_is_named(dataset: Dataset) -> None:
     assert (code, cut.name in about) == ("file_damaged", True)
 
 
+def test_data_file_of_zeros_is_named(dataset: Dataset) -> None:
+    """After a power cut a file can have its size and none of its bytes."""
+    zeros = file_of(dataset, ".parquet")
+    zeros.write_bytes(bytes(zeros.stat().st_size))
+    [(code, about)] = find("tables")
+    assert (code, zeros.name in about) == ("file_damaged", True)
+
+
+def test_way_out_names_the_file_without_the_damage(dataset: Dataset, user: User) -> None:
+    row = Table.objects.get(name="orders")
+    earlier = row.metadata_location
+    before = set(local_path(row.location).rglob("*.parquet"))
+    make.a_pyiceberg(user).load_table(dataset.table).append(pa.table({"id": pa.array([9], pa.int64())}))
+    [added] = set(local_path(row.location).rglob("*.parquet")) - before
+    added.unlink()
+    [finding] = [item for check in look("tables")["checks"] for item in check["findings"]]
+    assert f"register {earlier} with `overwrite`" in finding["way_out"]
+    for lost in before:
+        lost.unlink()
+    findings = [item for check in look("tables")["checks"] for item in check["findings"]]
+    assert not any("`overwrite`" in item["way_out"] for item in findings)
+
+
 @pytest.mark.damage("count_differs")
 def test_a_snapshot_that_states_other_rows_than_it_has_is_named(dataset: Dataset, user: User) -> None:
     client = make.a_client(user)
@@ -198,7 +221,7 @@ def test_a_snapshot_that_states_other_rows_than_it_has_is_named(dataset: Dataset
 @pytest.mark.damage("metadata_damaged")
 def test_damaged_metadata_is_named_with_the_way_back(dataset: Dataset) -> None:
     row = Table.objects.get(name="orders")
-    earlier = metadata_files.read_anew(row.metadata_location).metadata["metadata-log"][-1]["metadata-file"]
+    earlier = metadata_files.read_anew(row).metadata["metadata-log"][-1]["metadata-file"]
     local_path(row.metadata_location).write_bytes(b"{")
     [finding] = [item for check in look("tables")["checks"] for item in check["findings"]]
     assert finding["code"] == "metadata_damaged"
@@ -230,7 +253,7 @@ def test_a_branch_whose_ref_is_gone_is_made_again(dataset: Dataset) -> None:
     assert repair()["repairs"] == ["mended: branch_ref_missing of /shop/orders@dev"]
     assert find() == []
     row.refresh_from_db()
-    assert metadata_files.read_anew(row.metadata_location).metadata["refs"]["dev"]["snapshot-id"] == head
+    assert metadata_files.read_anew(row).metadata["refs"]["dev"]["snapshot-id"] == head
 
 
 @pytest.mark.damage("branch_unknown")
@@ -494,7 +517,11 @@ def test_a_merge_that_stopped_half_way_goes_on(merge: Merge) -> None:
 
 @pytest.mark.parametrize("name", ["summary.json", "schema.json", "rows.parquet"])
 @pytest.mark.parametrize(
-    "code", [pytest.param(code, marks=pytest.mark.damage(code)) for code in ("diff_missing", "diff_damaged")]
+    "code",
+    [
+        pytest.param("diff_missing", marks=pytest.mark.damage("diff_missing")),
+        pytest.param("diff_damaged", marks=pytest.mark.damage("diff_damaged")),
+    ],
 )
 def test_a_stored_diff_that_is_gone_or_cut_is_compared_again(dataset: Dataset, code: str, name: str) -> None:
     comparison = Comparison.objects.create(identity="f" * 64, dataset=dataset, state=ComparisonState.READY)
@@ -513,6 +540,27 @@ def test_a_stored_diff_that_is_gone_or_cut_is_compared_again(dataset: Dataset, c
     assert repair("diffs")["clean"]
     comparison.refresh_from_db()
     assert comparison.state == ComparisonState.QUEUED
+
+
+@pytest.mark.parametrize("name", ["rows.parquet", "statistics.json", "summary.json"])
+@pytest.mark.damage("diff_damaged")
+def test_diffs_reads_to_the_last_row(dataset: Dataset, name: str) -> None:
+    """A file can begin and end as it should, and be nothing but damage in between."""
+    comparison = Comparison.objects.create(identity="f" * 64, dataset=dataset, state=ComparisonState.READY)
+    folder = artifact_folder(comparison)
+    folder.mkdir(parents=True)
+    (folder / "summary.json").write_text('{"stored_rows": 5000, "mode": "net"}')
+    (folder / "statistics.json").write_text('{"scopes": {}}')
+    (folder / "schema.json").write_text('{"columns": []}')
+    pq.write_table(pa.table({"n": range(5000), "text": [f"row {n}" for n in range(5000)]}), folder / "rows.parquet")
+    assert find("diffs") == []
+    damaged = folder / name
+    content = damaged.read_bytes()
+    if name == "rows.parquet":
+        damaged.write_bytes(content[:1000] + bytes(2000) + content[3000:])
+    else:
+        damaged.write_bytes(b"[" * 100_000)
+    assert find("diffs") == [("diff_damaged", f"/shop/orders comparison {comparison.pk}")]
 
 
 @pytest.mark.damage("constraint_missing")
@@ -578,6 +626,9 @@ def test_a_record_of_what_a_job_has_left_that_cannot_be_read_is_named(home: Path
 def test_a_kept_file_that_a_merge_cannot_load_is_named(user: User) -> None:
     job = an_upload("/shop/raw", branch="dev", by=user)
     assert find("kept files") == []
+    kept = paths.kept_path(job.pk).read_bytes()
+    paths.kept_path(job.pk).write_bytes(bytes(len(kept)))
+    assert find("kept files") == [("kept_file_lost", str(paths.kept_path(job.pk)))]
     paths.kept_path(job.pk).write_bytes(b"i")
     assert find("kept files") == [("kept_file_lost", str(paths.kept_path(job.pk)))]
     paths.kept_path(job.pk).unlink()
@@ -591,13 +642,14 @@ def test_of_many_missing_files_the_rest_is_counted(dataset: Dataset, monkeypatch
     assert find("tables") == [("files_missing", "shop.orders")]
 
 
-@pytest.mark.damage("location_differs")
-def test_a_table_whose_metadata_names_another_folder_is_named(dataset: Dataset) -> None:
-    row = Table.objects.get(name="orders")
-    path = local_path(row.metadata_location)
-    metadata = json.loads(path.read_bytes())
-    path.write_text(json.dumps(metadata | {"location": f"{metadata['location']}2"}))
-    assert ("location_differs", "shop.orders") in find("tables")
+def test_metadata_of_another_table_is_named(dataset: Dataset, user: User) -> None:
+    make.a_dataset("/shop/other", by=user)
+    row, other = (Table.objects.get(name=name) for name in ("orders", "other"))
+    shutil.copy(local_path(other.metadata_location), local_path(row.metadata_location))
+    metadata_files.forget_all()
+    assert find("tables") == [("metadata_damaged", f"shop.orders {row.metadata_location}")]
+    [datasets] = look("datasets")["checks"]
+    assert list(datasets["counted"].values())[-1] == 1, "what was not looked at is said"
 
 
 @pytest.mark.damage("view_damaged")

@@ -56,7 +56,7 @@ def written(dataset: Dataset, user: User) -> Dataset:
 
 def metadata_of(dataset: Dataset) -> dict[str, Any]:
     row = Table.objects.get(name=dataset.table.rpartition(".")[2])
-    return metadata_files.read_anew(row.metadata_location).metadata
+    return metadata_files.read_anew(row).metadata
 
 
 def rows_on(dataset: Dataset, user: User, branch: str) -> list[dict[str, Any]]:

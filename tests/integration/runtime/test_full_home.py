@@ -44,6 +44,20 @@ time.sleep(60)
 """
 
 
+def hoard(home: Path, mebibytes: int) -> str:
+    """The lines of a transform that fill the folder for its data files."""
+    return (
+        "import glob, os\n"
+        f"folders = glob.glob('{home}/warehouse/shop/*/data/job-*')\n"
+        "[folder] = [path for path in folders if os.access(path, os.W_OK)]\n"
+        f"os.posix_fallocate(os.open(folder + '/hoard', os.O_CREAT | os.O_RDWR), 0, {mebibytes} * 1024**2)\n"
+    )
+
+
+def list_hoards(home: Path) -> list[Path]:
+    return list(home.glob("warehouse/shop/*/data/*/hoard"))
+
+
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SupervisedStack]:
     """An installation on a disk of its own, with small limits; the reserve is a twentieth of the disk."""
@@ -184,6 +198,66 @@ def test_job_that_fills_the_disk_is_ended_by_name_and_leaves_nothing(stack: Supe
     assert stack.open_transactions() == []
     (metadata,) = stack.query("SELECT metadata_location FROM catalog_table WHERE name = 'greedy'")
     assert json.loads(Path(metadata.removeprefix("file://")).read_text())["snapshots"] == [], "their files are gone"
+
+
+def test_newest_large_job_ends_below_the_reserve(stack: SupervisedStack) -> None:
+    """Within its quota it takes the last space of the disk; the jobs that need little go on, and so does everybody else."""
+    slow = "import time\nfor _ in range(400):\n    time.sleep(0.1)\n"
+    source = make_transform(
+        "small", inputs=["/shop/raw"], output="/shop/small", body=f"out.write_table(i0.arrow())\n{slow}"
+    )
+    source += make_transform("large", inputs=["/shop/raw"], output="/shop/large", body=f"{hoard(stack.home, 20)}{slow}")
+    stack.commit({"pipelines/hungry.py": HEAD + source})
+    small = stack.start_build("/shop/small")
+    stack.wait_for_job(small["id"], "RUNNING")
+    with leaving(stack.home, 35 * MIB):
+        failed = stack.build("/shop/large", seconds=60)
+
+        assert failed["state"] == "FAILED", failed
+        job = failed["jobs"][0]
+        assert job["error"]["code"] == "disk_shortage", job
+        assert "newest of the large jobs" in job["reason"]
+        assert "TRIBUTARY_RESERVE_BYTES" in job["reason"]
+        assert list_hoards(stack.home) == [], "its files are gone before the build says so"
+        assert stack.upload("/shop/raw", "a,b\n7,x\n").status_code == 201
+        assert stack.call("GET", f"/builds/{small['id']}")["state"] == "RUNNING"
+    stack.call("POST", f"/builds/{small['id']}/cancel")
+    assert stack.wait_for_build(small["id"], seconds=60)["state"] in ("ABORTED", "CANCELLED", "FAILED")
+
+
+def test_attempts_that_do_not_commit_leave_no_files(stack: SupervisedStack) -> None:
+    source = make_transform(
+        "broken", inputs=["/shop/raw"], output="/shop/broken", body=f"{hoard(stack.home, 30)}raise KeyError('no')"
+    )
+    source += make_transform(
+        "killed",
+        inputs=["/shop/raw"],
+        output="/shop/killed",
+        body=f"{hoard(stack.home, 30)}import time\ntime.sleep(300)",
+    )
+    stack.commit({"pipelines/broken.py": HEAD + source})
+    failed = stack.build("/shop/broken", seconds=60)
+    assert "KeyError" in failed["jobs"][0]["error"]["message"], failed
+    assert list_hoards(stack.home) == []
+
+    build = stack.start_build("/shop/killed")
+    wait_until(lambda: bool(list_hoards(stack.home)), seconds=60)
+    stack.call("POST", f"/builds/{build['id']}/cancel")
+    stack.wait_for_build(build["id"], seconds=60)
+    assert list_hoards(stack.home) == []
+
+
+@further("integration/builds/test_leftovers.py::test_lost_attempt_leaves_no_files")
+def test_attempts_of_dead_workers_leave_no_files(stack: SupervisedStack) -> None:
+    body = f"{hoard(stack.home, 30)}import time\ntime.sleep(300)"
+    source = make_transform("orphan", inputs=["/shop/raw"], output="/shop/orphan", body=body)
+    stack.commit({"pipelines/orphan.py": HEAD + source})
+    build = stack.start_build("/shop/orphan")
+    wait_until(lambda: bool(list_hoards(stack.home)), seconds=60)
+    stack.process_of("worker-builds").kill()
+    wait_until(lambda: list_hoards(stack.home) == [], seconds=60)
+    stack.call("POST", f"/builds/{build['id']}/cancel")
+    stack.wait_for_build(build["id"], seconds=60)
 
 
 def test_job_that_shares_too_much_memory_among_processes_is_ended_as_a_whole_and_by_name(

@@ -27,7 +27,7 @@ def test_no_step_of_the_end_is_left_out_because_another_failed(tmp_path: Path, m
     monkeypatch.setattr(running.paths, "work_folder", lambda *_: place.folder)
     monkeypatch.setattr(running.account_services, "revoke_job_tokens", fail)
     monkeypatch.setattr(running._Attempt, "_run_at", fill)
-    monkeypatch.setattr(running._Attempt, "_close_own_folders", lambda _: steps.append("own folders"))
+    monkeypatch.setattr(running._Attempt, "_leave_own_folders", lambda _: steps.append("own folders"))
     job: Any = SimpleNamespace(pk="1", attempt=1, profile="light")
     attempt = running._Attempt(job=job, build=job, log=job, waited_for="")
     attempt.opened.callback(steps.append, "opened")

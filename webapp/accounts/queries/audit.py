@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from django.conf import settings
 
 from jobs.formulas import escape_formula
+from jobs.parsing import load_json
 from webapp.accounts.models import AuditEntry, AuditGap
 from webapp.accounts.rules.audit import ACCEPT_CUT, FIELDS, OUTCOMES, ChainHead, mac_of_cut
 from webapp.core.filters import ListFilter, offer
@@ -109,7 +110,7 @@ def head_path() -> Path:
 def read_kept_head() -> ChainHead | None:
     """Return the chain's end as the home has it; None where it has none, an empty one where it cannot be read."""
     try:
-        members = json.loads(head_path().read_text())
+        members = load_json(head_path().read_text())
         return ChainHead(int(members["position"]), str(members["chain"]), str(members["mac"]))
     except FileNotFoundError:
         return None

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import Q, QuerySet
 
+from jobs.whole_files import write_whole
 from webapp.accounts.models import AuditEntry, AuditHead
 from webapp.accounts.permissions import check_admin
 from webapp.accounts.queries import audit as queries
@@ -159,13 +157,5 @@ def _keep_head(head: ChainHead) -> None:
     if kept_head is not None and not queries.continues(kept_head):
         logger.error("The audit log does not hold what %s says; run `manage.py fsck`. The file stays as it is.", path)
         return
-    _write_whole(path, json.dumps({"position": head.position, "chain": head.chain, "mac": head.mac}))
-
-
-def _write_whole(path: Path, text: str) -> None:
-    descriptor, partial = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    Path(partial).replace(path)
+    content = {"position": head.position, "chain": head.chain, "mac": head.mac}
+    write_whole(path, json.dumps(content), mode=0o600, is_durable=True)

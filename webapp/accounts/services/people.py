@@ -12,6 +12,7 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models import F
 
+from jobs.whole_files import write_whole
 from webapp.accounts.models import Token, User
 from webapp.accounts.permissions import check_admin
 from webapp.accounts.services.audit import record_audit
@@ -115,8 +116,7 @@ def digest_kept(password: str) -> str:
 def keep_password(file: str, *, lines: list[str]) -> None:
     """Write lines into a file of the home that its owner alone can read."""
     path = Path(settings.TRIBUTARY_HOME) / file
-    path.touch(mode=0o600)
-    path.write_text("".join(f"{line}\n" for line in lines))
+    write_whole(path, "".join(f"{line}\n" for line in lines), mode=0o600)
 
 
 def read_kept(file: str) -> list[str]:

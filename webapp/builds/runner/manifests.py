@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -11,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from django.conf import settings
 
+from jobs.parsing import load_json
 from jobs.protocol import (
     Executor,
     JobError,
@@ -229,7 +229,7 @@ def read_seal(*, place: Place) -> dict[str, dict[str, Any]]:
 
     """
     try:
-        record = json.loads(place.seal.read_bytes())
+        record = load_json(place.seal.read_bytes())
     except (OSError, ValueError) as error:
         message = "What the job wrote was not checked when its process ended, so none of it is used: run it again."
         raise InvalidInput(message, code="not_sealed") from error

@@ -10,6 +10,7 @@ Modules:
     running: one job, from its claim to the commit of its outputs.
     pins: inputs of a job whose transaction is gone.
     needs: transactions that unfinished builds read.
+    leftovers: files of attempts that are not committed, and who ends when a disk is nearly full.
     interrupts: the Spark session of a job that is gone, ended.
     trees: exported commits that job processes share.
     seals: what jobs left in their tables' folders, as recorded.

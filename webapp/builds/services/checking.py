@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ from webapp.repositories.rules.states import PublicationState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 LATE = timedelta(seconds=60)
 SWEEPER = "The sweeper mends this within seconds: look whether it runs."
@@ -28,15 +30,19 @@ SWEEPER = "The sweeper mends this within seconds: look whether it runs."
 
 def check_publications() -> Iterator[Finding | Note]:
     """Find branches whose JobSpecs are not those of their head, and JobSpecs of commits that Git does not have."""
-    yield from look_apart(Repository.objects.order_by("name"), _check_publications_of)
+    unread: list[Repository] = []
+    yield from look_apart(Repository.objects.order_by("name"), partial(_check_publications_of, unread=unread))
     yield Note(what="JobSpecs", count=PublishedSpec.objects.count())
+    if unread:
+        yield Note(what="repositories not checked, because Git cannot open them", count=len(unread))
 
 
-def _check_publications_of(repository: Repository) -> Iterator[Finding]:
+def _check_publications_of(repository: Repository, *, unread: list[Repository]) -> Iterator[Finding]:
     try:
         git = repository.git
     except GitError:
-        return  # the check of the repositories says so
+        unread.append(repository)  # the check of the repositories names the damage
+        return
     specs = PublishedSpec.objects.filter(repository=repository).prefetch_related("inputs")
     for row in specs.order_by("branch", "function"):
         about = f"{repository.name}:{row.branch} {row.function}"
@@ -103,14 +109,24 @@ def check_kept_files() -> Iterator[Finding | Note]:
 
 def _check_kept_file(kept_upload: KeptUpload) -> Iterator[Finding]:
     file = paths.kept_path(kept_upload.job_id)
-    size = file.stat().st_size if file.is_file() else None
-    if size != kept_upload.bytes:
+    if problem := _find_problem(file, kept_upload):
         yield Finding(
             code="kept_file_lost",
             object=f"{file}",
-            problem="It is missing." if size is None else f"It has {size} bytes; {kept_upload.bytes} were kept.",
+            problem=problem,
             way_out="Bring the file back from a backup, or load it on its branch again: no merge loads it as it is.",
         )
+
+
+def _find_problem(file: Path, kept_upload: KeptUpload) -> str:
+    if not file.is_file():
+        return "It is missing."
+    size = file.stat().st_size
+    if size != kept_upload.bytes:
+        return f"It has {size} bytes; {kept_upload.bytes} were kept."
+    with file.open("rb") as opened:
+        is_same = hashlib.file_digest(opened, "sha256").hexdigest() == kept_upload.sha256
+    return "" if is_same else "Its bytes are not those that were kept."
 
 
 def check_builds() -> Iterator[Finding | Note]:

@@ -40,7 +40,7 @@ from webapp.builds.rules.states import JobState
 from webapp.builds.rules.values import FullBuild
 from webapp.builds.runner import manifests, paths
 from webapp.builds.runner.manifests import Place
-from webapp.builds.services import builds, interrupts, keeping, pins, queue, quotas, seals, trees, uploads
+from webapp.builds.services import builds, interrupts, keeping, leftovers, pins, queue, quotas, seals, trees, uploads
 from webapp.catalog import queries as catalog
 from webapp.catalog import services as catalog_services
 from webapp.catalog.rules.endpoints import listed_endpoints
@@ -190,12 +190,18 @@ class _Attempt:
     """What the Spark server may write as long as this lasts."""
     loan: Loan = field(default_factory=Loan)
     steps: clock.StepWatch = field(default_factory=clock.StepWatch)
+    attempt: int = 0
+    shortage: str = ""
+    """Why it was ended to give disk space back."""
+    may_have_committed: bool = False
+    """Whether its outputs are committed, or nobody knows; else its files can be removed."""
 
     def run(self) -> None:
+        self.attempt = self.job.attempt
         place = Place(paths.work_folder(self.job.pk, self.job.attempt))
         with ExitStack() as ending:
             # The last comes first, and a step that fails leaves out none of the others.
-            ending.callback(self._close_own_folders)
+            ending.callback(self._leave_own_folders)
             ending.callback(self._remove_spark_folders)
             ending.callback(place.seal.unlink, missing_ok=True)
             ending.callback(remove_folder, place.folder)
@@ -235,7 +241,12 @@ class _Attempt:
         with closing(self._start(place, allowance)) as handle:
             beat = partial(self._beat, place)
             end = watch(handle, seconds=allowance.wall_s, look=self._may_go_on, beat=beat).with_spark(self.loan)
-            if end.ending is Ending.WITHDRAWN:
+            if not end.is_success:
+                # At once: on a full disk nothing that follows can be written.
+                leftovers.remove_files(self.job, attempt=self.attempt)
+            if self.shortage:
+                remove_folder(place.folder)
+            elif end.ending is Ending.WITHDRAWN:
                 self._check_cancelled()
             if not end.is_success and end.ending is not Ending.SPARK_LOST:
                 self._interrupt_spark()
@@ -245,6 +256,8 @@ class _Attempt:
     def _conclude(self, end: ProcessEnd, allowance: Allowance, place: Place) -> None:
         """Do what follows from the end of the process."""
         match end.ending:
+            case Ending.WITHDRAWN if self.shortage:
+                self._fail(self.shortage, code="disk_shortage", exit_code=end.code)
             case Ending.WITHDRAWN:
                 self._abort()
             case Ending.OVER_TIME:
@@ -284,7 +297,8 @@ class _Attempt:
             machine_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         )
         owner = self.build.repository
-        room = quotas.find_data_room(repository=self.job.repository or (owner.name if owner else ""))
+        repository = self.job.repository or (owner.name if owner else "")
+        room = quotas.find_data_room(repository=repository, demand=allowance.disk_bytes)
         return allowance if room is None else replace(allowance, disk_bytes=min(room, allowance.disk_bytes))
 
     def _is_over_quota_in_store(self, allowance: Allowance) -> bool:
@@ -297,7 +311,7 @@ class _Attempt:
         # Its token first: keys that it has still may write for a while, for the collector to find.
         self._revoke_tokens()
         for place in places:
-            catalog_services.remove_job_objects(**place)
+            catalog_services.remove_job_files(**place)
         return True
 
     # --- start ------------------------------------------------------------------------------------
@@ -446,7 +460,10 @@ class _Attempt:
             for folder in catalog_services.open_job_folders(table=target.table, folder=self._scope.folder)
         ]
 
-    def _close_own_folders(self) -> None:
+    def _leave_own_folders(self) -> None:
+        """Remove the files of an attempt that never commits; of another one its empty folders."""
+        if not self.may_have_committed:
+            leftovers.remove_files(self.job, attempt=self.attempt)
         for target in self._list_targets():  # a dataset may have another name by now
             with suppress(
                 AppError
@@ -558,12 +575,14 @@ class _Attempt:
     # --- watch ------------------------------------------------------------------------------------
 
     def _may_go_on(self) -> bool:
-        """Return whether the job is still this attempt's, and nobody has cancelled it."""
+        """Return whether the job is still this attempt's, nobody has cancelled it, and no disk runs out of space."""
         self.steps.look()
         state = self._held().values_list("state", flat=True).first()
         if state == JobState.ABORT_PENDING:
             self._say("cancelled: ending the process")
-        return state == JobState.RUNNING
+        if state == JobState.RUNNING:
+            self.shortage = leftovers.explain_shortage(self.job)
+        return state == JobState.RUNNING and not self.shortage
 
     def _beat(self, place: Place) -> None:
         progress = manifests.read_progress(place=place)
@@ -651,7 +670,15 @@ class _Attempt:
     def _complete(self, result: JobResult, place: Place, *, staged: Mapping[str, Pointer | None]) -> None:
         """Make the outputs visible, mark the job and ready the next ones in one step, unless it was taken away."""
         kept_upload = keeping.keep_file(job=self.job, branch=self.build.branch, beat=self._held().renew)
-        if not keep_trying(lambda: self._commit(result, staged, kept_upload), seconds=PATIENCE_S):
+        self.may_have_committed = True  # a database that does not answer to COMMIT may have done it
+        commit = partial(self._commit, result, staged, kept_upload)
+        try:
+            has_committed = keep_trying(commit, seconds=PATIENCE_S)
+        except AppError:
+            self.may_have_committed = self._has_completed()
+            raise
+        if not has_committed:
+            self.may_have_committed = self._has_completed()
             # Cancelled between its last line and here: the cancellation wins, nothing is visible.
             self._give_way()
             return
@@ -659,6 +686,9 @@ class _Attempt:
         for path, output in result.outputs.items():
             self._say(f"committed {output.rows:,} rows of {path} on {self.build.branch}")
         self._end("completed", 0)
+
+    def _has_completed(self) -> bool:
+        return Job.objects.filter(pk=self.job.pk, attempt=self.job.attempt, state=JobState.COMPLETED).exists()
 
     def _commit(self, result: JobResult, staged: Mapping[str, Pointer | None], kept_upload: KeptUpload | None) -> bool:
         with transaction.atomic():

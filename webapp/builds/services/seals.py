@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import os
 from collections.abc import Iterator
@@ -11,10 +10,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from jobs.parsing import load_json
 from jobs.regular_files import NotRegular, open_beneath, read_regular
 from webapp.builds.runner import paths
 from webapp.builds.runner.manifests import Place
-from webapp.core.fsck import Finding, Note
+from webapp.core.fsck import Finding, Note, look_apart
 
 logger = logging.getLogger(__name__)
 SWEPT_AT_ONCE = 500
@@ -49,34 +49,37 @@ def sweep_seals() -> int:
 
 def check_seals() -> Iterator[Finding | Note]:
     """Find files that are not as they were when their job had ended. Those that are gone are the tables' matter."""
-    count = 0
-    for record in sorted(paths.seals_folder().glob("*.json")):
-        files = _read(record)
-        if files is None:
+    records = sorted(paths.seals_folder().glob("*.json"))
+    yield from look_apart(records, _check_record)
+    present = (path for record in records for path in _read(record) or () if os.path.lexists(path))
+    yield Note(what="sealed files", count=sum(1 for _ in present))
+
+
+def _check_record(record: Path) -> Iterator[Finding]:
+    files = _read(record)
+    if files is None:
+        yield Finding(
+            code="seal_damaged",
+            object=str(record),
+            problem="It says what a job has left, and cannot be read: nobody can tell whether those files were changed.",
+            way_out="Bring it back from a backup, or remove it.",
+        )
+        return
+    for path, sealed in files.items():
+        problem = _compare(path, sealed)
+        if problem:
             yield Finding(
-                code="seal_damaged",
-                object=str(record),
-                problem="It says what a job has left, and cannot be read: nobody can tell whether those files were changed.",
-                way_out="Bring it back from a backup, or remove it.",
+                code="file_changed",
+                object=path,
+                problem=f"{problem} Its job was {record.stem.partition('.')[0]}.",
+                way_out="Bring the file back from a backup, or build the dataset again.",
             )
-            continue
-        for path, sealed in files.items():
-            problem = _compare(path, sealed)
-            count += 1
-            if problem:
-                yield Finding(
-                    code="file_changed",
-                    object=path,
-                    problem=f"{problem} Its job was {record.stem.partition('.')[0]}.",
-                    way_out="Bring the file back from a backup, or build the dataset again.",
-                )
-    yield Note(what="sealed files", count=count)
 
 
 def _read(record: Path) -> dict[str, dict[str, Any]] | None:
     """Return what a record says of each file; None where it cannot be read."""
     try:
-        files: dict[str, dict[str, Any]] = json.loads(read_regular(record))["files"]
+        files: dict[str, dict[str, Any]] = load_json(read_regular(record))["files"]
         return files if all(sealed.keys() >= MEMBERS for sealed in files.values()) else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
@@ -86,7 +89,7 @@ def _compare(path: str, sealed: dict[str, Any]) -> str:
     """Say what is wrong with a file; its bytes are read only where the kernel says that it was touched."""
     try:
         status = os.lstat(path)
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return ""
     if status.st_ctime_ns == sealed["ctime_ns"] and status.st_size == sealed["size"]:
         return ""
@@ -96,6 +99,8 @@ def _compare(path: str, sealed: dict[str, Any]) -> str:
         descriptor = open_beneath(os.path.dirname(path), os.path.basename(path))
     except NotRegular:
         return "It is no plain file any more."
+    except OSError as error:
+        return f"It cannot be read: {error.strerror}."
     with os.fdopen(descriptor, "rb") as file:
         is_same = hashlib.file_digest(file, "sha256").hexdigest() == sealed["sha256"]
     return "" if is_same else "Its bytes are not those that were written."

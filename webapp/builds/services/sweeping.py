@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 
 from django.db import transaction
 from django.db.models import Exists, OuterRef
@@ -14,7 +15,7 @@ from webapp.builds.models import Build, Job
 from webapp.builds.queries import queue as waiting
 from webapp.builds.rules.states import BUILD_UNFINISHED, BuildState, JobState
 from webapp.builds.runner import paths
-from webapp.builds.services import builds, interrupts, keeping, publication, queue, seals, trees, uploads
+from webapp.builds.services import builds, interrupts, keeping, leftovers, publication, queue, seals, trees, uploads
 from webapp.builds.services.running import PAUSE
 from webapp.core import clock
 from webapp.core.errors import AppError
@@ -113,7 +114,8 @@ def _take_over(job: Job) -> int:
         if ended:
             queue.ring_job(job)
     if ended:
-        transaction.on_commit(lambda: _note(job, reason, note))
+        transaction.on_commit(partial(_note, job, reason, note))
+        transaction.on_commit(partial(leftovers.remove_attempt, job, attempt=job.attempt))
         builds.advance_build(build=job.build)
     return int(ended)
 

@@ -102,7 +102,7 @@ class Call:
         """Read the body, a JSON object."""
         try:
             parsed = json_bytes.load(self.request.body)
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             message = "Cannot parse the request's body: not JSON"
             raise Malformed(message) from error
         if not isinstance(parsed, dict):

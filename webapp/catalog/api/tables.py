@@ -114,7 +114,7 @@ def unregister_table(call: Call) -> CatalogResponse:
     """Forget a table and say where its metadata is."""
     with transaction.atomic():  # a table that cannot be shown is not forgotten
         row = services.drop_table_at(ref=call.table, purge=False, by=call.by)
-        metadata = metadata_files.read(row.metadata_location).metadata
+        metadata = metadata_files.read(row).metadata
     return answer({"metadata-location": row.metadata_location, "metadata": with_legacy_fields(metadata)})
 
 

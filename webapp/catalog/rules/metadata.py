@@ -18,6 +18,8 @@ SUPPORTED_VERSIONS = (1, 2, 3)
 DEFAULT_VERSION = 2
 FIRST_PARTITION_FIELD_ID = 1000
 MAX_SCHEMA_DEPTH = 64
+UUID_CHARACTERS = 100
+"""Maximum length of a UUID as rows keep it; a longer one is cut."""
 HISTORIES: Mapping[History, str] = {"schemas": "schema-id", "partition-specs": "spec-id", "sort-orders": "order-id"}
 """What a branch tracks one of, with the member that numbers it."""
 EMPTY_SPEC: PartitionSpec = {"spec-id": 0, "fields": []}
@@ -281,6 +283,11 @@ def blank(*, uuid: str, location: str, version: int, now_ms: int) -> Metadata:
     if version >= 3:
         metadata["next-row-id"] = 0
     return metadata
+
+
+def uuid_of(content: Mapping[str, Any]) -> str:
+    """Return the UUID of the metadata of a table or view, as rows keep it."""
+    return str(content.get("table-uuid", content.get("view-uuid")))[:UUID_CHARACTERS]
 
 
 def placeholder(*, uuid: str, location: str, version: int, now_ms: int) -> Metadata:

@@ -43,6 +43,11 @@ _MEMBERS = {
     "statistics": {"snapshot-id"},
     "partition-statistics": {"snapshot-id"},
 }
+_CURRENT = (
+    ("schemas", "schema-id", "current-schema-id"),
+    ("partition-specs", "spec-id", "default-spec-id"),
+    ("sort-orders", "order-id", "default-sort-order-id"),
+)
 _TABLE = frozenset(blank(uuid="", location="", version=1, now_ms=0)) - {"current-snapshot-id"}
 _VIEW = frozenset({"view-uuid", "location", "schemas", "versions", "version-log", "current-version-id", "properties"})
 
@@ -54,8 +59,11 @@ def is_whole(metadata: Mapping[str, Any]) -> bool:
     if not metadata.keys() >= _TABLE or not isinstance(metadata["properties"], dict):
         return False
     refs = list(metadata["refs"].values()) if isinstance(metadata["refs"], dict) else None
-    return _have({"snapshot-id", "type"}, refs) and all(
+    has_parts = _have({"snapshot-id", "type"}, refs) and all(
         _have(members, metadata[key]) for key, members in _MEMBERS.items()
+    )
+    return has_parts and all(
+        any(item[id_key] == metadata[current] for item in metadata[key]) for key, id_key, current in _CURRENT
     )
 
 

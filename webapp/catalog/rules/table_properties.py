@@ -4,12 +4,12 @@ Properties are the whole table's, also where a branch's writer sets them. A valu
 away from everybody who reads or writes it, whichever branch.
 """
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
+from jobs.parsing import load_json
 from webapp.catalog.rules.column_types import is_int
 from webapp.catalog.rules.errors import Forbidden, Malformed
 
@@ -176,8 +176,8 @@ def read_name_mapping(text: str) -> dict[tuple[str, ...], int | None]:
 
     """
     try:
-        paths = list(islice(_walk_mapping(json.loads(text), ()), MOST_PATHS + 1))
-    except (ValueError, RecursionError):
+        paths = list(islice(_walk_mapping(load_json(text), ()), MOST_PATHS + 1))
+    except ValueError:
         raise Malformed(f"Property {NAME_MAPPING} is no name mapping in JSON: {text[:100]!r}") from None
     if len(paths) > MOST_PATHS:
         raise Malformed(f"Property {NAME_MAPPING} has more than {MOST_PATHS:,} paths of names")

@@ -179,5 +179,5 @@ def _apply(
             return None
         message = f"Table does not exist: {ref.table}"
         raise NoSuchTable(message)
-    base = metadata_files.read(row.metadata_location).metadata
+    base = metadata_files.read(row).metadata
     return ref, row, base, change(base)

@@ -5,7 +5,9 @@ Nothing is cached here: what lies on the disk at this moment is looked at, not w
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from webapp.catalog.models import Table, View
 from webapp.catalog.rules.errors import DamagedTable, Malformed, Unsupported
@@ -17,9 +19,10 @@ from webapp.core.errors import AppError
 from webapp.core.fsck import Finding, Note, look_apart
 from webapp.core.numbers import read_count
 from webapp.runtime import fork_server
+from webapp.runtime.object_store import Absent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from webapp.catalog.rules.iceberg import Metadata
 
@@ -29,10 +32,10 @@ MOST_SECONDS = 600.0
 """For reading the manifests of one table."""
 MOST_FINDINGS = 100
 """Of missing files of one table; who lost a folder need not read a million lines."""
-BRING_BACK = (
-    "Bring the file back from a backup, or register an earlier metadata file of the table with `overwrite`: "
-    "POST /iceberg/v1/namespaces/…/register."
-)
+BRING_BACK = "Bring the file back from a backup"
+REGISTERING = "That takes back later commits on all branches, and aborts open transactions of the table."
+MAGIC = {"PARQUET": (b"PAR1", (b"PAR1", b"PARE")), "ORC": (b"ORC", ()), "AVRO": (b"Obj\x01", ())}
+"""The first bytes of each format of data files, and what the last four can be; empty if they vary."""
 
 COUNT_ANEW = (
     "Roll the branch back to the snapshot before it, or write its rows as a new table (createOrReplace): what is only added "
@@ -57,6 +60,14 @@ class _TableWalk:
         self.name = str(table)
         self.table = table
         self.unnamed = 0
+        self.problems: list[Finding] = []
+        """What is wrong with the files; the way out is the same for all."""
+        self.lost: set[str] = set()
+        """Files that are missing or damaged."""
+        self.manifests: dict[int, list[str]] = {}
+        """The manifests of each snapshot."""
+        self.files: dict[str, list[str]] = {}
+        """The data files of each manifest."""
 
     def __str__(self) -> str:
         return self.name
@@ -65,23 +76,23 @@ class _TableWalk:
         # The pointer first, the files after it: what a commit adds meanwhile is only not named yet.
         self.table.refresh_from_db()
         try:
-            metadata = metadata_files.read_anew(self.table.metadata_location).metadata
-        except AppError as error:
-            yield self._finding("metadata_damaged", self.table.metadata_location, error.detail, self._way_back())
+            metadata = metadata_files.read_anew(self.table).metadata
+        except DamagedTable as error:
+            way_out = f"{metadata_files.describe_way_back(self.table)}. {REGISTERING}"
+            yield self._finding("metadata_damaged", self.table.metadata_location, error.detail, way_out)
             return
-        if metadata["location"].rstrip("/") != self.table.location.rstrip("/"):
-            problem = f"The metadata names {metadata['location']} as its folder, the catalog {self.table.location}."
-            yield self._finding("location_differs", self.name, problem, BRING_BACK)
         for lost in find_lost(metadata):
             problem = f"It {lost.verb} {lost.what}, which the table does not have."
-            yield self._finding("ref_damaged", f"{lost.kind} {lost.name}", problem, BRING_BACK)
+            self.problems.append(self._finding("ref_damaged", f"{lost.kind} {lost.name}", problem))
         yield from self._check_files(metadata)
 
     def _check_files(self, metadata: Metadata) -> Iterator[Finding]:
-        named: dict[str, int | None] = {}
+        named: dict[str, tuple[int | None, str]] = {}
         yield from self._read_manifests(metadata, named)
         listed = {item.location: item.size for item in store_of(self.table.location).walk(self.table.location)}
-        yield from self._compare(named, listed)
+        self._compare(named, listed)
+        way_out = self._find_way_out(metadata) if self.problems else ""
+        yield from (replace(finding, way_out=way_out) for finding in self.problems)
         from webapp.catalog.storage.references import find_unreferenced
 
         locations = [self.table.metadata_location, *(entry["metadata-file"] for entry in metadata["metadata-log"])]
@@ -89,54 +100,55 @@ class _TableWalk:
         locations += [entry["statistics-path"] for entry in statistics]
         self.unnamed = len(find_unreferenced(listed, [*named, *locations]))
 
-    def _read_manifests(self, metadata: Metadata, named: dict[str, int | None]) -> Iterator[Finding]:
-        """Fill in every file that snapshots name, with its size where the manifest says it."""
+    def _read_manifests(self, metadata: Metadata, named: dict[str, tuple[int | None, str]]) -> Iterator[Finding]:
+        """Fill in every file that snapshots name, with size and format where the manifest states them."""
         # Late: PyIceberg takes a second to import, which no other command should pay for.
         from pyiceberg.manifest import DataFileContent
 
         from webapp.catalog.storage.manifests import read_entries, read_manifest_list
         from webapp.catalog.storage.reader import TableReader
 
-        manifests, lists, rows = {}, {}, {}
+        manifests, rows = {}, {}
         with TableReader(metadata["location"], seconds=MOST_SECONDS) as reader:
             for snapshot in metadata["snapshots"]:
                 path = snapshot.get("manifest-list")
                 if not path:
                     continue
+                self.manifests[snapshot["snapshot-id"]] = [path]
                 try:
                     listed = read_manifest_list(path, reader, table=metadata["location"])
                 except UNREADABLE as error:
                     of = f"snapshot {snapshot['snapshot-id']}: {error.detail}"
-                    yield self._finding("manifest_list_damaged", path, of, BRING_BACK)
+                    self.problems.append(self._finding("manifest_list_damaged", path, of))
+                    self.lost.add(path)
                     continue
-                named[path] = None
+                named[path] = None, ""
                 manifests.update({manifest.manifest_path: manifest for manifest in listed})
-                lists[snapshot["snapshot-id"]] = [manifest.manifest_path for manifest in listed]
+                self.manifests[snapshot["snapshot-id"]] += [manifest.manifest_path for manifest in listed]
             for path, manifest in manifests.items():
                 try:
                     entries = list(read_entries(manifest, reader, table=metadata["location"]))
                 except UNREADABLE as error:
-                    yield self._finding("manifest_damaged", path, error.detail, BRING_BACK)
+                    self.problems.append(self._finding("manifest_damaged", path, error.detail))
+                    self.lost.add(path)
                     continue
-                named[path] = None
+                named[path] = None, ""
                 files = [entry.data_file for entry in entries]
-                named.update({file.file_path: file.file_size_in_bytes for file in files})
+                named.update({file.file_path: (file.file_size_in_bytes, _format_of(file)) for file in files})
+                self.files[path] = [file.file_path for file in files]
                 rows[path] = sum(file.record_count for file in files if file.content is DataFileContent.DATA)
-        yield from self._compare_counts(metadata, lists, rows)
+        yield from self._compare_counts(metadata, rows)
 
-    def _compare_counts(
-        self, metadata: Metadata, lists: Mapping[int, Sequence[str]], rows: Mapping[str, int]
-    ) -> Iterator[Finding]:
+    def _compare_counts(self, metadata: Metadata, rows: Mapping[str, int]) -> Iterator[Finding]:
         """Find snapshots whose summary, which pages show, states other rows than their manifests list.
 
         Args:
             metadata: the table's.
-            lists: the manifests of each snapshot.
             rows: how many rows the data files of each manifest have; those that cannot be read are not there.
 
         """
         for snapshot in metadata["snapshots"]:
-            manifests = lists.get(snapshot["snapshot-id"], ())
+            manifests = self.manifests.get(snapshot["snapshot-id"], [])[1:]
             stated = read_count((snapshot.get("summary") or {}).get("total-records", ""), most=LARGEST_NUMBER)
             if stated is None or not manifests or any(path not in rows for path in manifests):
                 continue
@@ -145,54 +157,80 @@ class _TableWalk:
                 problem = f"Its writer states {stated} rows in its data files; its manifests list {listed}."
                 yield self._finding("count_differs", f"snapshot {snapshot['snapshot-id']}", problem, COUNT_ANEW)
 
-    def _compare(self, named: Mapping[str, int | None], listed: Mapping[str, int]) -> Iterator[Finding]:
+    def _compare(self, named: Mapping[str, tuple[int | None, str]], listed: Mapping[str, int]) -> None:
+        """Note files that are missing, have another size than their manifest states, or are cut or overwritten."""
         from webapp.catalog.storage.references import spellings
 
-        sizes = {spelling: size for location, size in listed.items() for spelling in spellings(location)}
+        sizes = {spelling: (location, size) for location, size in listed.items() for spelling in spellings(location)}
         lost = 0
-        for location, expected in named.items():
-            size = next((sizes[spelling] for spelling in spellings(location) if spelling in sizes), None)
-            if size is not None and (expected is None or size == expected):
+        for location, (expected, kind) in named.items():
+            entry = next((sizes[spelling] for spelling in spellings(location) if spelling in sizes), None)
+            problem = self._find_problem(entry, expected, kind)
+            if not problem:
                 continue
             lost += 1
+            self.lost.add(location)
             if lost > MOST_FINDINGS:
                 continue
-            if size is None:
-                yield self._finding("file_missing", location, "The table names it and it is not there.", BRING_BACK)
+            if entry is None:
+                self.problems.append(self._finding("file_missing", location, problem))
             else:
-                problem = f"It has {size} bytes; its manifest says {expected}."
-                yield self._finding("file_damaged", location, problem, BRING_BACK)
+                self.problems.append(self._finding("file_damaged", location, problem))
         if lost > MOST_FINDINGS:
             problem = f"{lost - MOST_FINDINGS} more files are missing or damaged."
-            yield self._finding("files_missing", self.name, problem, BRING_BACK)
+            self.problems.append(self._finding("files_missing", self.name, problem))
 
-    def _way_back(self) -> str:
-        """Name the newest earlier metadata file that can still be read."""
-        folder = f"{self.table.location}/metadata"
-        files = sorted(
-            (item for item in store_of(folder).walk(folder) if item.location.endswith(".metadata.json")),
-            key=lambda item: (item.changed_at, item.location),
-            reverse=True,
-        )
-        for item in files:
-            try:
-                metadata_files.read_anew(item.location)
-            except AppError:
-                continue
-            return (
-                f"Register {item.location} for {self.name} with `overwrite`: POST /iceberg/v1/namespaces/…/register. "
-                "That aborts what is open on the table."
-            )
-        return f"No earlier metadata file of {self.name} can be read: bring {folder} back from a backup."
+    def _find_problem(self, entry: tuple[str, int] | None, expected: int | None, kind: str) -> str:
+        if entry is None:
+            return "The table names it and it is not there."
+        location, size = entry
+        if expected is not None and size != expected:
+            return f"It has {size} bytes; its manifest says {expected}."
+        return "" if self._has_magic(location, kind) else f"It does not begin and end like a file of format {kind}."
 
-    def _finding(self, code: str, about: str, problem: str, way_out: str) -> Finding:
+    def _has_magic(self, location: str, kind: str) -> bool:
+        """Return whether a file on this host begins and ends as its format says; object stores check their own bytes."""
+        if kind not in MAGIC:
+            return True
+        try:
+            _, descriptor = store_of(location).open_foreign(location, root=self.table.location)
+        except Absent:
+            return False
+        if descriptor is None:
+            return True
+        begin, ends = MAGIC[kind]
+        with os.fdopen(descriptor, "rb") as file:
+            is_begun = file.read(len(begin)) == begin
+            file.seek(-min(4, file.seek(0, os.SEEK_END)), os.SEEK_END)
+            return is_begun and (not ends or file.read(4) in ends)
+
+    def _find_way_out(self, metadata: Metadata) -> str:
+        """Name the newest earlier metadata file that needs nothing of what is missing."""
+        broken = {
+            number
+            for number, paths in self.manifests.items()
+            if self.lost.intersection(paths) or any(self.lost.intersection(self.files.get(path, ())) for path in paths)
+        }
+        # The files of other snapshots were removed when these expired.
+        present = {item["snapshot-id"] for item in (*metadata["snapshots"], *metadata["refs"].values())}
+        for file in metadata_files.list_earlier(self.table):
+            snapshots = {snapshot["snapshot-id"] for snapshot in file.metadata["snapshots"]}
+            if snapshots and not snapshots & broken and snapshots <= present and not any(find_lost(file.metadata)):
+                return f"{BRING_BACK}, or {metadata_files.word_registration(file)}. {REGISTERING}"
+        return f"{BRING_BACK}: every earlier metadata file needs it, too."
+
+    def _finding(self, code: str, about: str, problem: str, way_out: str = BRING_BACK) -> Finding:
         named = about if about.startswith(self.name) else f"{self.name} {about}"
         return Finding(code=code, object=named, problem=problem, way_out=way_out)
 
 
+def _format_of(file: Any) -> str:
+    return str(getattr(file.file_format, "value", file.file_format)).upper()
+
+
 def _check_view(view: View) -> Iterator[Finding]:
     try:
-        metadata_files.read_anew(view.metadata_location)
+        metadata_files.read_anew(view)
     except AppError:
         yield Finding(
             code="view_damaged",

@@ -61,7 +61,7 @@ def collect_table(table: Table, *, older_than: datetime, remove: bool = True) ->
     folders = store_of(table.location).list_work_folders(table.location, older_than=older_than)
     table.refresh_from_db()
     try:
-        metadata = metadata_files.read(table.metadata_location).metadata
+        metadata = metadata_files.read(table).metadata
         with TableReader(table.location, seconds=MOST_SECONDS) as reader:
             references = list_references(
                 metadata, reader, metadata_location=table.metadata_location, most_manifests=MOST_MANIFESTS

@@ -144,7 +144,7 @@ def _find(ref: TableRef, plan_id: str, *, by: Principal) -> ScanPlan | None:
 @contextmanager
 def _planner_of(ref: TableRef, plan: ScanPlan, *, by: Principal) -> Iterator[_ScanPlanner | None]:
     """Open the planner of a stored plan; None where a snapshot of it has expired."""
-    metadata = metadata_files.read(locate(ref, by=by)[1].metadata_location).metadata
+    metadata = metadata_files.read(locate(ref, by=by)[1]).metadata
     target = ScanTarget(tuple(plan.snapshot_ids), plan.schema_id, is_incremental=plan.is_incremental)
     if any(snapshot_of(metadata, number) is None for number in target.snapshot_ids):
         yield None

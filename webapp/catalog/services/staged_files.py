@@ -37,21 +37,29 @@ Sealed = Mapping[str, Mapping[str, Any]]
 
 def open_job_folders(*, table: str, folder: str) -> list[Path]:
     """Make the folders of that name below a table's `data` and `metadata`; none where its files are in an object store."""
-    location = queries.get_metadata(table=table)["location"]
+    location = queries.get_location(table=table)
     return [] if is_object_location(location) else local_files.make_own_folders(location, folder)
 
 
 def measure_job_objects(*, table: str, folder: str) -> int:
     """Return the bytes that a job has put into an object store for a table; of files its keeper knows more."""
-    location = queries.get_metadata(table=table)["location"]
+    location = queries.get_location(table=table)
     return sum(map(measure_objects, _list_own(location, folder))) if is_object_location(location) else 0
 
 
-def remove_job_objects(*, table: str, folder: str) -> None:
-    """Remove what a job has put into an object store for a table, none of which may be published."""
-    location = queries.get_metadata(table=table)["location"]
+def list_job_folders(*, table: str, folder: str) -> list[Path]:
+    """Return the folders of that name below a table's `data` and `metadata`; none if its files are in an object store."""
+    location = queries.get_location(table=table)
+    return [] if is_object_location(location) else local_files.list_own_folders(location, folder)
+
+
+def remove_job_files(*, table: str, folder: str) -> None:
+    """Remove what an attempt of a job has written for a table; it must be certain that the attempt never commits."""
+    location = queries.get_location(table=table)
     if is_object_location(location):
         delete([file.location for path in _list_own(location, folder) for file in walk(path)])
+    else:
+        local_files.remove_own_folders(location, folder)
 
 
 def _list_objects(location: str, folder: str) -> Sealed:
@@ -64,7 +72,7 @@ def _list_own(location: str, folder: str) -> list[str]:
 
 def close_job_folders(*, table: str, folder: str) -> None:
     """Remove those of a job's folders that it has left empty."""
-    location = queries.get_metadata(table=table)["location"]
+    location = queries.get_location(table=table)
     if not is_object_location(location):
         local_files.remove_empty_own_folders(location, folder)
 

@@ -84,7 +84,7 @@ def write_next(row: TableRow, base: Metadata, after: Metadata, *, leaves_room: b
         # A snapshot may be dated up to a minute ahead of this machine; the table is never older than its snapshot.
         after["last-updated-ms"] if after["last-updated-ms"] != base["last-updated-ms"] else 0,
     )
-    current = metadata_files.read(row.metadata_location)
+    current = metadata_files.read(row)
     return metadata_files.write(
         following, location=row.location, version=row.version + 1, after=current, leaves_room=leaves_room
     )
@@ -147,7 +147,10 @@ def _move(move: Move, *, by: Principal | None, check: bool) -> None:
         for branch, _before, _after in announced:
             ports.check_commit(table=move.ref.table, branch=branch, by=by)
     moved = Table.objects.filter(pk=move.row.id, version=move.row.version).update(
-        metadata_location=move.file.location, version=move.row.version + 1, updated_at=clock.now()
+        metadata_location=move.file.location,
+        version=move.row.version + 1,
+        uuid=move.file.uuid,
+        updated_at=clock.now(),
     )
     if moved != 1:
         raise LostRace
@@ -246,9 +249,9 @@ def _settle(moves: Sequence[Move], error: DatabaseError) -> None:
         with transaction.atomic():
             # Locked, because a server that lost its client may still be at the COMMIT: it then holds these rows.
             tables = Table.objects.select_for_update().filter(pk__in=[move.row.id for move in moves]).order_by("pk")
-            rows = dict(tables.values_list("id", "metadata_location"))
+            rows = {table.pk: table for table in tables}
             transaction.set_rollback(True)
-        done = [_reaches(str(rows.get(move.row.id, "")), move.file.location) for move in moves]
+        done = [_reaches(rows.get(move.row.id), move.file.location) for move in moves]
     except (DatabaseError, AppError) as again:
         message = "The database did not answer; the outcome of the commit is unknown"
         raise OutcomeUnknown(message) from again
@@ -262,11 +265,11 @@ def _settle(moves: Sequence[Move], error: DatabaseError) -> None:
     raise Unavailable(message) from error
 
 
-def _reaches(current: str, location: str) -> bool:
+def _reaches(table: Table | None, location: str) -> bool:
     """Return whether a table's current metadata is this file or came after it."""
-    if current == location:
-        return True
-    log = metadata_files.read(current).metadata["metadata-log"] if current else []
+    if table is None or table.metadata_location == location:
+        return table is not None
+    log = metadata_files.read(table).metadata["metadata-log"]
     return any(entry["metadata-file"] == location for entry in log)
 
 

@@ -17,7 +17,7 @@ from webapp.catalog.rules.branch_properties import MASTER
 from webapp.catalog.rules.commits import CommitRequest, CreateRequest
 from webapp.catalog.rules.errors import AlreadyExists, CommitFailed, DamagedTable, Forbidden, Malformed, NoSuchNamespace
 from webapp.catalog.rules.iceberg import Metadata
-from webapp.catalog.rules.metadata import no_snapshot, normalise, placeholder
+from webapp.catalog.rules.metadata import no_snapshot, normalise, placeholder, uuid_of
 from webapp.catalog.rules.readable import check_foreign
 from webapp.catalog.rules.refs import SEPARATOR, TableRef, check_levels, check_name, is_internal, table_ref
 from webapp.catalog.services.folders import (
@@ -78,7 +78,7 @@ def _create_once(ref: TableRef, request: CreateRequest, *, by: Principal | None)
     row = find_table(ref)
     if row is None:
         return _create_new(ref, request, by=by)
-    base = metadata_files.read(row.metadata_location).metadata
+    base = metadata_files.read(row).metadata
     chain = get_chain(ref, by=by)
     if ref.branch is None:
         raise _exists(ref)
@@ -171,7 +171,7 @@ def commit_tables(*, changes: Sequence[tuple[TableRef, CommitRequest]], by: Prin
 
 def _prepare(ref: TableRef, row: TableRow, request: CommitRequest, *, by: Principal | None) -> Move | None:
     """Apply a commit and write its file; None when it changes nothing."""
-    base = metadata_files.read(row.metadata_location).metadata
+    base = metadata_files.read(row).metadata
     chain = _chain_for_write(ref, base, by=by)
     request = request.with_chain(chain)
     touched = commits.touched_branches(base, request)
@@ -245,8 +245,10 @@ def register_table(*, ref: TableRef, metadata_location: str, overwrite: bool, by
     if not overwrite:
         raise _exists(ref)
     base = _read_undamaged(row)
-    if row.location != metadata["location"] or (base is not None and base["table-uuid"] != metadata["table-uuid"]):
-        message = f"Cannot overwrite {ref.table}: the metadata is of another table"
+    uuid = row.uuid or ("" if base is None else uuid_of(base))
+    if row.location != metadata["location"] or uuid not in ("", uuid_of(metadata)):
+        way_back = f". {metadata_files.describe_way_back(row)}" if base is None else ""
+        message = f"Cannot overwrite {ref.table}: the metadata is of another table{way_back}"
         raise Malformed(message)
     # Nobody can commit to damaged metadata, and nothing open is to keep it from being replaced.
     first = partial(signals.table_repairing.send, sender=Table, table=ref.table, principal=by) if base is None else None
@@ -259,7 +261,7 @@ def register_table(*, ref: TableRef, metadata_location: str, overwrite: bool, by
 
 def _read_undamaged(row: TableRow) -> Metadata | None:
     try:
-        return metadata_files.read(row.metadata_location).metadata
+        return metadata_files.read(row).metadata
     except DamagedTable:
         return None
 
@@ -363,7 +365,12 @@ def _insert(ref: TableRef, metadata: Metadata, *, by: Principal | None, is_regis
         with writing():
             take_location(location, file=file.location, by=by, shared_with=Table if is_registered else None)
             Table.objects.create(
-                namespace=namespace, name=ref.name, location=location, metadata_location=file.location, version=0
+                namespace=namespace,
+                name=ref.name,
+                location=location,
+                metadata_location=file.location,
+                version=0,
+                uuid=file.uuid,
             )
             _announce_created(ref, metadata, by=by)
             if by is not None:

@@ -74,7 +74,7 @@ def commit_view(
     permissions.check_view(by, ref, "write")
     for _attempt in range(ATTEMPTS):
         row = _get(ref)
-        base = metadata_files.read(row.metadata_location).view_metadata
+        base = metadata_files.read_view(row).view_metadata
         place = _find_place(ref, base["location"], updates, by=by)
         after = replace_view(base, requirements=requirements, updates=updates, place=place, now_ms=now_ms())
         if after is not base:
@@ -145,7 +145,11 @@ def _swap(ref: TableRef, row: ViewRow, after: dict[str, Any], *, is_moved: bool,
 
 def _move(row: ViewRow, file: MetadataFile, location: str) -> None:
     moved = View.objects.filter(pk=row.id, version=row.version).update(
-        location=location, metadata_location=file.location, version=row.version + 1, updated_at=clock.now()
+        location=location,
+        metadata_location=file.location,
+        version=row.version + 1,
+        uuid=file.uuid,
+        updated_at=clock.now(),
     )
     if not moved:
         raise LostRace
@@ -161,7 +165,13 @@ def _insert(ref: TableRef, metadata: dict[str, Any], *, by: Principal | None, is
     try:
         with act():
             take_location(location, file=file.location, by=by, shared_with=View if is_registered else None)
-            View.objects.create(namespace=namespace, name=ref.name, location=location, metadata_location=file.location)
+            View.objects.create(
+                namespace=namespace,
+                name=ref.name,
+                location=location,
+                metadata_location=file.location,
+                uuid=file.uuid,
+            )
             record_audit(by=by, verb="create_view", object=ref.path)
     except IntegrityError:
         metadata_files.delete(file)

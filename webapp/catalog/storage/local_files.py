@@ -15,6 +15,7 @@ from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
 from jobs import regular_files
+from jobs.whole_files import sync_folder, write_whole
 from webapp.catalog.rules.errors import DamagedTable, Malformed
 from webapp.core.errors import Unavailable
 from webapp.core.failures import FULL
@@ -22,13 +23,13 @@ from webapp.runtime.folders import remove_folder
 from webapp.runtime.object_store import Absent, StoredObject
 
 FOLDER_MODE = 0o755
+# Processes of other users read the files, for instance to compare two versions; the umask has no say.
 FILE_MODE = 0o644
 # A job's sandbox shows the job these folders, and no other job's for writing; until the job has ended, when its keeper
 # takes them over, they have no owner of their own, since the user of the job is chosen late.
 OWN_MODE = 0o777
 _PARTS = ("data", "metadata")
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def read(location: str) -> bytes:
@@ -97,10 +98,10 @@ def write(location: str, content: bytes) -> None:
     path = local_path(location)
     with _explained():
         try:
-            _write_durably(path, content)
+            write_whole(path, content, mode=FILE_MODE, is_durable=True)
         except FileNotFoundError:
             make_table_folders(location.rpartition("/metadata/")[0])
-            _write_durably(path, content)
+            write_whole(path, content, mode=FILE_MODE, is_durable=True)
 
 
 def delete(location: str) -> None:
@@ -194,7 +195,7 @@ def remove_tree(location: str, *, root: str) -> None:
     way = folder.parent.relative_to(local_path(root)).parts
     with suppress(FileNotFoundError, NotADirectoryError), _entered(local_path(root).resolve(), way) as above:
         os.rename(folder.name, gone, src_dir_fd=above, dst_dir_fd=above)
-        remove_folder(Path(f"/proc/{os.getpid()}/fd/{above}", gone))
+        remove_folder(gone, dir_fd=above)
 
 
 def walk(location: str) -> Iterator[StoredObject]:
@@ -231,8 +232,8 @@ def make_table_folders(location: str, *, root: str | None = None) -> None:
                 _make_passable(folder / name)
             else:
                 _make_below(root, folder / name)
-        _sync_folder(folder)
-        _sync_folder(folder.parent)
+        sync_folder(folder)
+        sync_folder(folder.parent)
 
 
 def _make_below(root: str, folder: Path) -> None:
@@ -310,11 +311,23 @@ def _open_to_all(folder: Path) -> None:
         os.close(descriptor)
 
 
+def list_own_folders(location: str, name: str) -> list[Path]:
+    """Return the folders of one job below a table's `data` and `metadata`, whether they are there or not."""
+    return [local_path(location) / part / name for part in _PARTS]
+
+
+def remove_own_folders(location: str, name: str) -> None:
+    """Remove the folders of one job with everything in them; no link is followed."""
+    for part in _PARTS:
+        with suppress(FileNotFoundError, NotADirectoryError), _entered(local_path(location), [part]) as above:
+            remove_folder(name, dir_fd=above)
+
+
 def remove_empty_own_folders(location: str, name: str) -> None:
     """Remove those of a job's folders in which it has left nothing."""
-    for part in _PARTS:
+    for folder in list_own_folders(location, name):
         with suppress(OSError):
-            (local_path(location) / part / name).rmdir()
+            folder.rmdir()
 
 
 def local_path(location: str) -> Path:
@@ -335,23 +348,6 @@ def _make_passable(folder: Path) -> None:
     folder.chmod(FOLDER_MODE)
 
 
-def _write_durably(path: Path, raw: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.tmp")
-    descriptor = os.open(temporary, _FLAGS, FILE_MODE)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            # Processes of other users read it, to compare two versions for instance; the umask has no say.
-            os.fchmod(stream.fileno(), FILE_MODE)
-            stream.write(raw)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.rename(path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
-    _sync_folder(path.parent)
-
-
 @contextmanager
 def _explained() -> Iterator[None]:
     """Put a disk's refusals in our words. Nothing points to what was being written, so nothing was changed."""
@@ -366,11 +362,3 @@ def _explained() -> Iterator[None]:
         else:
             message = f"The warehouse cannot be written ({error.strerror or error}) and nothing was changed: try again"
         raise Unavailable(message, code="warehouse_refuses") from error
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

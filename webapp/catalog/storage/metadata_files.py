@@ -3,21 +3,23 @@
 Since a location never changes its content, what was read is kept in memory by location.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from types import ModuleType
-from typing import Any, cast
+from typing import Any, Protocol, cast
 from uuid import uuid4
 
 from webapp.catalog.rules.errors import DamagedTable, Malformed
 from webapp.catalog.rules.iceberg import Metadata
-from webapp.catalog.rules.metadata import with_legacy_fields
+from webapp.catalog.rules.metadata import uuid_of, with_legacy_fields
 from webapp.catalog.rules.readable import is_whole
 from webapp.catalog.rules.views import ViewMetadata
 from webapp.catalog.storage import local_files, object_files
 from webapp.core import json_bytes
 from webapp.core.byte_cache import ByteCache, Versions
-from webapp.core.errors import TooLarge
+from webapp.core.errors import AppError, TooLarge
 from webapp.core.json_members import Members
+from webapp.core.numbers import read_count
 from webapp.runtime.object_store import Absent, is_object_location
 
 # Of the files as written; parsed they take several times as much.
@@ -28,6 +30,25 @@ VERSIONS = 3
 LARGEST_BYTES = 64 * 1024 * 1024
 # The file is shared: whoever writes on a branch alone leaves master the last of so many parts.
 LEFT_TO_MASTER = 4
+SUFFIX = ".metadata.json"
+MOST_EARLIER = 20
+"""Maximum number of earlier files that are tried when a metadata file cannot be read."""
+
+
+class MetadataOwner(Protocol):
+    """The row of a table or view: where its metadata is, and what tells it from the metadata of others."""
+
+    @property
+    def metadata_location(self) -> str:
+        """The current metadata file."""
+
+    @property
+    def location(self) -> str:
+        """The folder of the table or view."""
+
+    @property
+    def uuid(self) -> str:
+        """Its UUID; empty in a row of an earlier release, until the next commit."""
 
 
 class MetadataFile:
@@ -67,6 +88,11 @@ class MetadataFile:
         return self._content
 
     @property
+    def uuid(self) -> str:
+        """The UUID of its table or view, as rows keep it."""
+        return uuid_of(self.content)
+
+    @property
     def members(self) -> Members:
         """The text of its members, of which views and the next file are made."""
         if self._members is None:
@@ -88,23 +114,95 @@ _cache = ByteCache[str, MetadataFile](
 )
 
 
-def read(location: str) -> MetadataFile:
-    """Read the file at a location; an error names only this table where it is missing or broken."""
+def read(row: MetadataOwner) -> MetadataFile:
+    """Read the current metadata file of a table or view.
+
+    Raises:
+        DamagedTable: it is missing, damaged, or of another table; says which earlier file can be registered.
+
+    """
+    try:
+        return _check_own(_read_kept(row.metadata_location), row)
+    except DamagedTable as error:
+        raise DamagedTable(f"{error.detail}. {describe_way_back(row)}") from error
+
+
+def read_view(row: MetadataOwner) -> MetadataFile:
+    """Read the current metadata file of a view.
+
+    Raises:
+        DamagedTable: it is missing, damaged, or of another view.
+
+    """
+    return _check_own(_read_kept(row.metadata_location), row)
+
+
+def read_anew(row: MetadataOwner) -> MetadataFile:
+    """Read the current metadata file from the disk, not from memory; for checks.
+
+    Raises:
+        DamagedTable: it is missing, damaged, or of another table.
+
+    """
+    return _check_own(_read_file(row.metadata_location), row)
+
+
+def list_earlier(row: MetadataOwner) -> Iterator[MetadataFile]:
+    """Yield the earlier metadata files of a table that can be read, newest first; some of the newest at most."""
+    folder, current = split_location(row.metadata_location)
+    items = {split_location(item.location)[1]: item for item in store_of(folder).walk(folder)}
+    names = sorted((name for name in items if name.endswith(SUFFIX)), key=_version_of, reverse=True)
+    earlier = [name for name in names if name != current and _version_of(name) <= _version_of(current)]
+    for name in earlier[:MOST_EARLIER]:
+        with suppress(DamagedTable):
+            yield _check_own(_read_kept(items[name].location), row)
+
+
+def describe_way_back(row: MetadataOwner) -> str:
+    """Return how to go back to the newest earlier metadata file of a table that can be read."""
+    with suppress(AppError):
+        for file in list_earlier(row):
+            return f"To go back to its newest earlier file, {word_registration(file)}"
+    return f"No earlier file can be read: bring {row.metadata_location} back from a backup"
+
+
+def word_registration(file: MetadataFile) -> str:
+    """Return the words for taking a table back to a metadata file."""
+    return f"register {file.location} with `overwrite`: POST /iceberg/v1/namespaces/…/register"
+
+
+def _version_of(name: str) -> int:
+    """Return the number that the name of a metadata file begins with."""
+    return read_count(name.partition("-")[0]) or 0
+
+
+def _read_kept(location: str) -> MetadataFile:
     file = _cache.get(location)
     if file is None:
-        file = read_anew(location)
+        file = _read_file(location)
         _cache.add(location, file)
     return file
 
 
-def read_anew(location: str) -> MetadataFile:
-    """Read the file as it lies there now, whatever was read before; for checks."""
+def _read_file(location: str) -> MetadataFile:
     try:
         raw = store_of(location).read(location)
     except Absent as error:
         raise _damaged(location) from error
     file = MetadataFile(location, raw)
     _ = file.content
+    return file
+
+
+def _check_own(file: MetadataFile, row: MetadataOwner) -> MetadataFile:
+    """Refuse the metadata of another table: a restore or a copy may have put it in the place of the row's own."""
+    location = str(file.content["location"]).rstrip("/")
+    if location != row.location.rstrip("/") or row.uuid not in ("", file.uuid):
+        message = (
+            f"The metadata file {file.location} belongs to another table or view: it names the folder {location} and the UUID "
+            f"{file.uuid}, and the catalog has {row.location} and {row.uuid or 'no recorded UUID'}"
+        )
+        raise DamagedTable(message)
     return file
 
 
@@ -116,7 +214,7 @@ def read_foreign(location: str, *, root: str) -> dict[str, Any]:
             message = f"{location} is larger than {LARGEST_BYTES} bytes"
             raise Malformed(message)
         parsed = json_bytes.load(raw)
-    except (Absent, ValueError, RecursionError) as error:
+    except (Absent, ValueError) as error:
         message = f"Cannot read table metadata at {location}"
         raise Malformed(message) from error
     if not isinstance(parsed, dict):

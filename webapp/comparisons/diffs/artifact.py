@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from jobs.parsing import load_json
 from jobs.protocol import MAX_MESSAGE_BYTES
 from jobs.regular_files import read_beneath
 from webapp.comparisons.diffs import reader
@@ -146,7 +146,7 @@ def read_json(folder: Path, name: str) -> Any:
     if len(text) > MAX_MESSAGE_BYTES:
         message = f"{name} is longer than {MAX_MESSAGE_BYTES:,} bytes"
         raise ValueError(message)
-    return json.loads(text)
+    return load_json(text)
 
 
 def open_artifact(folder: str | Path, sight: RowSight) -> Artifact:
@@ -161,6 +161,16 @@ def open_artifact(folder: str | Path, sight: RowSight) -> Artifact:
 
 @lru_cache(maxsize=64)
 def _open(folder: Path, _stamp: int, sight: RowSight) -> Artifact:
+    return read_artifact(folder, sight)
+
+
+def read_artifact(folder: Path, sight: RowSight) -> Artifact:
+    """Open the artifact of a finished diff from its files, not from memory.
+
+    Raises:
+        Conflict: a file is damaged.
+
+    """
     with reader.naming_damage():
         summary, schema = read_json(folder, "summary.json"), read_json(folder, "schema.json")
         columns = tuple(_column(raw, summary, sight) for raw in schema["columns"])

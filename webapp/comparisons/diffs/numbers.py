@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import uuid
 from array import array
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from jobs.whole_files import whole_file
 from webapp.comparisons.diffs import reader
 from webapp.comparisons.diffs.reader import NUMBER_BYTES
 
@@ -79,24 +79,19 @@ def _read(path: Path, start: int, limit: int) -> tuple[int, Sequence[int]]:
 
 def _make(path: Path, artifact: Artifact, query: RowQuery, *, first: int | None) -> None:
     path.parent.mkdir(exist_ok=True)
-    partial = path.with_name(f".{uuid.uuid4().hex}")
-    try:
-        with partial.open("wb") as file:
-            file.seek(NUMBER_BYTES)
-            written = reader.write_numbers(
-                artifact.rows,
-                where=query.where,
-                parameters=query.parameters,
-                order=query.order or "n",
-                first=first,
-                most=artifact.stored_rows,
-                target=file,
-            )
-            file.seek(0)
-            file.write(array("I", [_count(artifact, query) if written == first else written]).tobytes())
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with whole_file(path) as partial, partial.open("wb") as file:
+        file.seek(NUMBER_BYTES)
+        written = reader.write_numbers(
+            artifact.rows,
+            where=query.where,
+            parameters=query.parameters,
+            order=query.order or "n",
+            first=first,
+            most=artifact.stored_rows,
+            target=file,
+        )
+        file.seek(0)
+        file.write(array("I", [_count(artifact, query) if written == first else written]).tobytes())
     _remove_old(path.parent)
 
 

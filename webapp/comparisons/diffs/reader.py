@@ -104,6 +104,19 @@ def write_numbers(
     return written // NUMBER_BYTES
 
 
+def read_through(path: Path) -> None:
+    """Have every row of a file decoded.
+
+    Raises:
+        Conflict: the file is damaged.
+
+    """
+    shown, file = _locate(path)
+    with naming_damage(), closing(pool.walk(shown, is_download=False, ask="read_through", **file)) as parts:
+        for _part in parts:
+            pass
+
+
 def count(path: Path, *, where: str, parameters: Sequence[Any]) -> int:
     """Return how many lines a condition keeps."""
     with naming_damage():

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from jobs.parsing import load_json
 from webapp.comparisons.diffs import reader
 from webapp.comparisons.diffs.artifact import NUMBERS, Artifact, DiffColumn, open_artifact
 from webapp.comparisons.diffs.keyed import COLUMNS, find_number, find_numbers, list_alike, read_row_key
@@ -241,8 +242,8 @@ class _Position:
         problem = BadRequest("cursor: it belongs to another list; begin again without it.", code="bad_cursor")
         try:
             padded = cursor + "=" * (-len(cursor) % 4)
-            name, start, most = json.loads(base64.urlsafe_b64decode(padded.encode("ascii")))
-        except (ValueError, TypeError, RecursionError) as error:
+            name, start, most = load_json(base64.urlsafe_b64decode(padded.encode("ascii")))
+        except (ValueError, TypeError) as error:
             raise problem from error
         if name != digest or type(start) is not int or not (most is None or type(most) is int):
             raise problem

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from jobs.parsing import load_toml
 
 PIPELINE_FILE = "pipeline.toml"
 """Where a repository keeps the rules of its datasets."""
@@ -173,8 +174,8 @@ def _describe_value(name: str, value: Any) -> str:
 def read_dataset_rules(text: str) -> dict[str, ComparisonRules]:
     """Read the rules of each dataset. A file that does not parse has none: publication already names that error."""
     try:
-        tables = tomllib.loads(text).get("datasets", {})
-    except (tomllib.TOMLDecodeError, RecursionError):
+        tables = load_toml(text).get("datasets", {})
+    except ValueError:
         return {}
     if not isinstance(tables, dict):
         return {}

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from jobs.parsing import load_json
 from webapp.git.sequences import list_runs
 
 MOST_WORDS = 2_000
@@ -51,8 +52,8 @@ def read_document(value: Any) -> Any:
     """Return a list or an object, also one that a text holds as JSON; None where the value is none."""
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
         try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
+            value = load_json(value)
+        except ValueError:
             return None
     return value if isinstance(value, dict | list) else None
 

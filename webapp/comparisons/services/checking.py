@@ -1,4 +1,4 @@
-"""Whether stored answers are still there."""
+"""Whether stored answers can be read."""
 
 from __future__ import annotations
 
@@ -6,69 +6,76 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING
 
-from jobs.regular_files import open_beneath
+from webapp.accounts.rules.sight import RowSight
+from webapp.comparisons.diffs import reader
+from webapp.comparisons.diffs.artifact import read_artifact, read_json
 from webapp.comparisons.models import Comparison
 from webapp.comparisons.queries.artifacts import artifact_folder
 from webapp.comparisons.rules import states
 from webapp.comparisons.rules.states import ComparisonState
-from webapp.comparisons.services.answers import read_json
 from webapp.comparisons.services.comparisons import rerun_comparison
+from webapp.core.errors import Conflict
 from webapp.core.fsck import Finding, Note, look_apart
+from webapp.runtime import fork_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-MAGIC = b"PAR1"
-"""At both ends of a file of Parquet."""
+SUMMARY, STATISTICS = "summary.json", "statistics.json"
+NEEDED = {states.ROWS: ("schema.json", "rows.parquet"), states.CHANGELOG: ("rows.parquet",)}
+"""The files of each kind of comparison, without its summary, that its pages cannot do without."""
 
 
 def check_comparisons() -> Iterator[Finding | Note]:
-    """Find stored diffs whose files are gone, cut or no files of their kind."""
+    """Read every file of every stored comparison; find those that are missing or damaged."""
     ready = Comparison.objects.filter(state=ComparisonState.READY).select_related("dataset").order_by("pk")
-    yield from look_apart(ready.iterator(), _check_comparison)
+    with fork_server.at_hand():
+        yield from look_apart(ready.iterator(), _check_comparison)
     yield Note(what="stored diffs", count=ready.count())
 
 
 def _check_comparison(comparison: Comparison) -> Iterator[Finding]:
     folder = artifact_folder(comparison)
-    for path in _list_files(comparison, folder):
-        problem = _find_problem(path)
-        if problem:
-            yield Finding(
-                code="diff_damaged" if path.exists() else "diff_missing",
-                object=f"{comparison.dataset.path} comparison {comparison.pk}",
-                problem=problem,
-                way_out="Compare again.",
-                repair=partial(rerun_comparison, comparison=comparison, by=None, of=ComparisonState.READY),
-            )
-            return
+    missing = [name for name in (SUMMARY, *NEEDED.get(comparison.kind, ())) if not os.path.lexists(folder / name)]
+    if missing:
+        yield _finding("diff_missing", comparison, f"It counts as stored, and {folder / missing[0]} is not there.")
+    elif problem := _find_damage(comparison, folder):
+        yield _finding("diff_damaged", comparison, problem)
 
 
-def _list_files(comparison: Comparison, folder: Path) -> list[Path]:
-    """List the files without which a page of a comparison says that it is damaged, that of its counts first."""
-    names = {states.ROWS: ("schema.json", "rows.parquet"), states.CHANGELOG: ("rows.parquet",)}.get(comparison.kind, ())
-    beside = sorted(folder.glob("*.parquet"))
-    return list(dict.fromkeys([folder / "summary.json", *(folder / name for name in names), *beside]))
+def _finding(code: str, comparison: Comparison, problem: str) -> Finding:
+    return Finding(
+        code=code,
+        object=f"{comparison.dataset.path} comparison {comparison.pk}",
+        problem=problem,
+        way_out="Compare again.",
+        repair=partial(rerun_comparison, comparison=comparison, by=None, of=ComparisonState.READY),
+    )
 
 
-def _find_problem(path: Path) -> str:
-    """Say what is wrong with a file of a stored comparison; nothing is decoded here but JSON."""
-    if not os.path.lexists(path):
-        return f"It counts as stored, and {path} is not there."
-    is_whole = _is_parquet(path) if path.suffix == ".parquet" else bool(read_json(path))
-    return "" if is_whole else f"{path} cannot be read."
-
-
-def _is_parquet(path: Path) -> bool:
-    """Return whether a file begins as Parquet does, and ends with a footer that fits into it."""
+def _find_damage(comparison: Comparison, folder: Path) -> str:
+    """Read the files as pages do; return what is wrong with the first damaged one."""
+    at = folder / SUMMARY
     try:
-        with os.fdopen(open_beneath(path.parent, path.name), "rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(0)
-            begin = file.read(len(MAGIC))
-            file.seek(max(0, size - len(MAGIC) - 4))
-            length, end = file.read(4), file.read()
-    except OSError:
-        return False
-    return begin == end == MAGIC and int.from_bytes(length, "little") <= size - 2 * len(MAGIC) - 4
+        for at in _list_documents(folder):
+            with reader.naming_damage():
+                _check_document(read_json(folder, at.name))
+        if comparison.kind == states.ROWS:
+            at = folder / "schema.json"
+            read_artifact(folder, RowSight())
+        for at in sorted(folder.glob("*.parquet")):
+            reader.read_through(at)
+    except Conflict as error:
+        return f"{at} cannot be read: {error.extra.get('reason') or error.detail}."
+    return ""
+
+
+def _list_documents(folder: Path) -> list[Path]:
+    return [folder / name for name in (SUMMARY, STATISTICS) if os.path.lexists(folder / name)]
+
+
+def _check_document(content: object) -> None:
+    if not isinstance(content, dict) or not content:
+        message = "it is not a JSON object with members"
+        raise ValueError(message)

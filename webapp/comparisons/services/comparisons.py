@@ -296,6 +296,8 @@ def _finish(end: ProcessEnd, held: ComparisonRows, folder: Path, *, time_limit_s
         summary = read_json(folder / "summary.json") or dict(result.summary)
         held.move(to=ComparisonState.READY, summary=summary, finished_at=now, progress={})
         return
+    if held.is_running():
+        remove_folder(folder)  # at once: what it has written takes disk space, and is shown nowhere
     message = result.message or str(result.code)
     held.move(to=ComparisonState.FAILED, code=result.code or "crashed", error=message, finished_at=now)
 

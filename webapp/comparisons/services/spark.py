@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 import uuid
 from contextlib import ExitStack
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from django.conf import settings
 
 from jobs.protocol import SparkAccess
+from jobs.whole_files import write_whole
 from webapp.accounts.permissions import find_folder_owner
 from webapp.builds.services.interrupts import end_session
 from webapp.comparisons.queries.artifacts import artifact_folder
@@ -86,7 +86,7 @@ class Lending:
         if refusal and time.monotonic() - self.asked_at < PATIENCE_S:
             return
         self.is_answered = True
-        _answer(Path(access.answer), refusal)
+        write_whole(access.answer, refusal, mode=0o644)
 
     def _try_to_lend(self, access: SparkAccess) -> str:
         """Return why Spark cannot be used now."""
@@ -99,15 +99,6 @@ class Lending:
             self.is_lent = True
         health = look_at_spark()
         return "" if health.works else health.detail
-
-
-def _answer(path: Path, text: str) -> None:
-    """Write all of it at once, in a folder that the process writes, too."""
-    partial = path.with_name(f".{path.name}-{uuid.uuid4()}")
-    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-    partial.replace(path)
 
 
 def withdraw_spark(access: SparkAccess, *, is_killed: bool, beat: Callable[[], None]) -> None:

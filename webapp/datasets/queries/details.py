@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from webapp.catalog import queries as catalog_queries
+from webapp.core.errors import find_refusal
 from webapp.datasets import queries
 from webapp.datasets.queries.preview import current_schema, read_metadata
 from webapp.datasets.rules import schemas
@@ -42,6 +44,21 @@ def get_schema(dataset: Dataset, *, branch: str | None = None, transaction: str 
         sort_order=_find(metadata["sort-orders"], "order-id", metadata["default-sort-order-id"]),
         columns=schemas.list_columns(schema),
     )
+
+
+def check_undamaged(dataset: Dataset) -> None:
+    """Refuse a dataset whose table the catalog cannot read.
+
+    Raises:
+        DamagedTable: says what is wrong, and which earlier metadata file can be registered.
+
+    """
+    catalog_queries.get_metadata(table=dataset.table)
+
+
+def find_damage(dataset: Dataset) -> str:
+    """Return why the catalog cannot read the dataset's table, or an empty text."""
+    return find_refusal(check_undamaged, dataset)
 
 
 def list_branches(dataset: Dataset) -> QuerySet[DatasetBranch]:

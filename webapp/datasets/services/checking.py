@@ -36,18 +36,21 @@ def check_datasets() -> Iterator[Finding | Note]:
     """Find datasets without tables, branches that show something else than recorded, and broken lines of transactions."""
     yield from _check_tables()
     yield from _check_lines()
-    yield from look_apart(Dataset.objects.order_by("pk"), _check_dataset)
+    unread: list[Dataset] = []
+    yield from look_apart(Dataset.objects.order_by("pk"), partial(_check_dataset, unread=unread))
     yield Note(what="transactions", count=Transaction.objects.count())
+    if unread:
+        yield Note(what="datasets not checked, because their table cannot be read", count=len(unread))
 
 
-def _check_dataset(dataset: Dataset) -> Iterator[Finding]:
+def _check_dataset(dataset: Dataset, *, unread: list[Dataset]) -> Iterator[Finding]:
     try:
         state = _read_state(dataset)
     except NoSuchTable:
         yield _find_lost_table(dataset)
         return
     except DamagedTable:
-        # The check of the tables says so.
+        unread.append(dataset)  # the check of the tables names the damage
         return
     if state is not None:
         yield from _check_branches(state)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from jobs.parsing import load_toml
 from webapp.repositories.rules.patterns import matches
 
 GROUP_PREFIX = "group:"
@@ -37,8 +37,8 @@ class OwnedChange:
 def read_owners(text: str) -> dict[str, Owners]:
     """Read who owns what. A file that does not parse names nobody: publication has named that error already."""
     try:
-        table = tomllib.loads(text).get("owners", {})
-    except (tomllib.TOMLDecodeError, RecursionError):
+        table = load_toml(text).get("owners", {})
+    except ValueError:
         return {}
     if not isinstance(table, dict):
         return {}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from typing import Any
 
+from jobs.parsing import load_toml
 from webapp.accounts.rules.sight import SensitiveRule
 
 _FOLDER = re.compile(r"/?([A-Za-z0-9_-]+)/?\Z")
@@ -47,8 +47,8 @@ def _parse(content: bytes) -> dict[str, Any] | None:
     if len(content) > MAX_BYTES:
         return None
     try:
-        return tomllib.loads(content.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError):
+        return load_toml(content.decode())
+    except ValueError:
         return None
 
 

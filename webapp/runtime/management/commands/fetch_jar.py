@@ -15,6 +15,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
+from jobs.whole_files import whole_file
 from webapp.runtime import java
 from webapp.runtime.object_store import is_object_location
 from webapp.runtime.spark_server import AWS_JAR_COORDINATES, AWS_JAR_PATH, JAR_COORDINATES, JAR_PATH, SPARK_HOME
@@ -65,9 +66,8 @@ def _fetch(coordinates: str, path: Path, digest: str, *, folder: Path, program: 
         msg = f"{path.name} is not the file that was tested (its SHA-256 differs); nothing was installed."
         raise CommandError(msg)
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".part")
-    shutil.copy(jar, partial)
-    partial.replace(path)
+    with whole_file(path) as partial:
+        shutil.copy(jar, partial)
 
 
 def _install_java() -> java.Java | None:
