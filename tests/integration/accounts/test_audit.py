@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import json
+import re
 import threading
 from datetime import timedelta
 from pathlib import Path
@@ -356,6 +358,23 @@ def test_exports_have_neither_formulas_nor_lines_nor_colours_of_others(
     [entry] = [json.loads(line) for line in lines.splitlines()]
     assert entry["detail"] == {"=a\\n": ["\\x1b]0;x\\x07"]}
     assert AuditEntry.objects.filter(verb="export_audit").count() == 2
+
+
+def test_audit_page_exports_its_filters(admin: User, client: Client) -> None:
+    for verb in ("one", "two"):
+        record_audit(by=MIRA, verb=verb, object="/shop/orders")
+    client.force_login(admin)
+    filters = (
+        "actor=mira&verb=one&object=&branch=&outcome=&since=2020-01-01T00:00:00Z&until=&utm_source=mail&before=999999"
+    )
+    page = client.get(f"/settings/audit?{filters}").content.decode()
+    links = re.findall(r'href="(/api/v1/audit\.\w+\?[^"]*)"', page)
+    assert len(links) == 2
+    for link in links:
+        answer = client.get(html.unescape(link))
+        assert answer.status_code == 200, link
+        text = b"".join(answer.streaming_content).decode()  # type: ignore[attr-defined]
+        assert ("one" in text, "two" in text) == (True, False)
 
 
 def test_the_log_is_filtered_by_each_of_its_parts(admin: User, api_client: Callable[..., APIClient]) -> None:

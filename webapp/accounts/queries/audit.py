@@ -157,6 +157,12 @@ class AuditPage:
     problem: str = ""
     """What is wrong with the filters; nothing is listed then."""
 
+    @property
+    def export_parameters(self) -> dict[str, str]:
+        """The filters as parameters of the exports, which refuse empty or unknown ones."""
+        values = ((name, getattr(self.filters, name)) for name in self.filters.list_offers())
+        return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in values if value}
+
 
 def read_audit_page(filters: AuditFilter, *, before: int | None = None) -> AuditPage:
     """Return the entries before one, or the newest."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
 from django.conf import settings as django_settings
 from django.contrib import auth, messages
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from django.forms import Form
 
     from webapp.accounts.models import User
+    from webapp.accounts.queries.audit import AuditPage
     from webapp.core.principals import Principal
 
 
@@ -98,9 +100,15 @@ def audit(request: HttpRequest) -> HttpResponse:
         criteria = read_audit_filter(parameters)
     except InvalidInput as error:
         page = replace(queries.read_audit_page(queries.AuditFilter()), entries=[], older=None, problem=error.detail)
-        return pages.render(request, "accounts/audit.html", page, status=error.status)
+        return _show_audit(request, page, status=error.status)
     page = queries.read_audit_page(criteria, before=read_count(request.GET.get("before", "")))
-    return pages.render(request, "accounts/audit.html", page)
+    return _show_audit(request, page)
+
+
+def _show_audit(request: HttpRequest, page: AuditPage, *, status: int = 200) -> HttpResponse:
+    context = {name: getattr(page, name) for name in page.__dataclass_fields__}
+    context |= {"page": page, "export_query": urlencode(page.export_parameters)}
+    return pages.render(request, "accounts/audit.html", context, status=status)
 
 
 def tokens(request: HttpRequest) -> HttpResponse:
