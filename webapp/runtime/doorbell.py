@@ -17,6 +17,7 @@ from celery import current_app
 from kombu import Connection
 from kombu.exceptions import OperationalError
 
+from jobs.parsing import load_json
 from webapp.core import clock
 from webapp.runtime.broker import BrokerChannel
 
@@ -143,7 +144,7 @@ def measure_wait(queue: str) -> float | None:
             if connection.transport.driver_type != "redis":
                 return None
             oldest = channel.client.lindex(queue, -1)
-            sent_at = None if oldest is None else json.loads(oldest)["headers"].get(SENT_AT)
+            sent_at = None if oldest is None else load_json(oldest)["headers"].get(SENT_AT)
             return None if sent_at is None else max(0.0, clock.now().timestamp() - float(sent_at))
     except OperationalError as error:
         raise ConnectionError(str(error)) from error
