@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import logging
 import sys
 from collections.abc import Callable
@@ -12,12 +13,14 @@ from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
 from django.utils.http import urlencode
 
-from webapp.core.errors import AppError, BadRequest, Broken, NotFound, TooLarge
+from webapp.core.errors import AppError, BadRequest, Broken, NotFound, TooLarge, UnsupportedMedia
 from webapp.core.failures import explain_failure
 from webapp.core.problems import problem_response
 
 logger = logging.getLogger(__name__)
 API_PREFIX = "/api/"
+CHARSETS = ("utf-8", "ascii")
+"""In which clients send text."""
 NOTHING_HERE = "There is nothing here, or you may not see it."
 HEALTH_PATHS = ("/healthz", "/readyz")
 """Asked by machines, also while the database is away: nobody is looked up for them."""
@@ -30,6 +33,11 @@ class ErrorMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
+        # Django reads bodies and addresses by any codec of Python that a client names. Some take hours for a megabyte.
+        if request.encoding is not None and codecs.lookup(request.encoding).name not in CHARSETS:
+            message = f"Send text in UTF-8, not in {request.encoding[:40]}."
+            request.encoding = "utf-8"
+            return self._answer(request, UnsupportedMedia(message, code="unknown_charset"))
         return self.get_response(request)
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
@@ -47,9 +55,11 @@ class ErrorMiddleware:
             error.code,
             exc_info=exception if is_ours else None,
         )
-        if request.path.startswith(API_PREFIX):
-            return problem_response(error)
-        return error_page(request, error)
+        return self._answer(request, error)
+
+    @staticmethod
+    def _answer(request: HttpRequest, error: AppError) -> HttpResponse:
+        return problem_response(error) if request.path.startswith(API_PREFIX) else error_page(request, error)
 
 
 def _as_app_error(exception: Exception) -> AppError | None:
