@@ -14,6 +14,7 @@ import math
 import re
 import types
 import typing
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -487,6 +488,11 @@ class BlameRequest:
     io: Mapping[str, str] = field(default_factory=dict)
 
 
+def fold_column(name: str) -> str:
+    """Return the text that `masked` has for a column, whichever case and form of Unicode its name is written in."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
+
+
 @dataclass(frozen=True)
 class QueryTable:
     """A table at one transaction, with the names that a query calls it by, and what opens its files."""
@@ -495,7 +501,7 @@ class QueryTable:
     side: SideRef
     io: Mapping[str, str] = field(default_factory=dict)
     masked: tuple[str, ...] = ()
-    """Columns, in lower case, that are NULL in every row: they are hidden from who asks."""
+    """Columns, as `fold_column` writes them, that are NULL in every row: they are hidden from who asks."""
     is_empty: bool = False
     """Whether only its columns count: where it is asked for, it has no rows yet."""
 
@@ -549,7 +555,7 @@ class SampledTable:
     file: str
     io: Mapping[str, str] = field(default_factory=dict)
     masked: tuple[str, ...] = ()
-    """Columns, in lower case, that are NULL in every row: they are hidden from who asks."""
+    """Columns, as `fold_column` writes them, that are NULL in every row: they are hidden from who asks."""
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ from jobs.engine.plan.planner import plan_diff
 from jobs.engine.read.connections import connect
 from jobs.engine.read.fields import duckdb_type, literal
 from jobs.engine.read.scan import ScanColumn, Scanner
+from jobs.protocol import fold_column
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,7 +87,7 @@ class ServedTable:
     def seen(self) -> dict[str, ScanColumn]:
         """The columns that the user can see, by alias."""
         return {
-            column.alias: column for column in self.columns if column.field.name.casefold() not in self.table.masked
+            column.alias: column for column in self.columns if fold_column(column.field.name) not in self.table.masked
         }
 
     def describe(self) -> list[list[str]]:

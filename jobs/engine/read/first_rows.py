@@ -28,7 +28,7 @@ from pyiceberg.table.metadata import TableMetadataUtil
 from jobs import nulls
 from jobs.encoding import Json, encode_value
 from jobs.engine.read.metadata import find_head
-from jobs.protocol import RowsRequest
+from jobs.protocol import RowsRequest, fold_column
 
 nulls.install()
 SCANNED_CELLS = 4_000_000
@@ -50,7 +50,7 @@ class FirstRows:
 def read_sample(
     metadata: Mapping[str, Any], files: FileIO, *, masked: Collection[str], row_limit: int, byte_limit: int
 ) -> FirstRows:
-    """Return the first rows with the types that a job reads; a masked column, named in lower case, is not read.
+    """Return the first rows with the types that a job reads; a masked column, named by `fold_column`, is not read.
 
     Whatever the libraries raise over files that no writer has made comes through.
     """
@@ -60,7 +60,7 @@ def read_sample(
     if not schema.fields or find_head(parsed) is None:
         return FirstRows(types.empty_table(), schema, is_whole=True)
     # Rows are counted by any column, where all are masked.
-    seen = [name for name in types.names if name.casefold() not in masked]
+    seen = [name for name in types.names if fold_column(name) not in masked]
     names = seen or types.names[:1]
     scan = DataScan(table_metadata=parsed, io=files, selected_fields=tuple(names))
     tasks = _take_tasks(scan.plan_files(), row_limit + 1)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import json
+from typing import TYPE_CHECKING, Any, Literal
+from unicodedata import normalize
 
 import pyarrow as pa
 import pytest
 from django.test import Client
 from pyiceberg.exceptions import ForbiddenError
 
+from jobs.protocol import fold_column
 from tests.factories import datasets, repositories
 from tests.factories.build_rows import World, a_world
 from webapp.accounts import services as accounts
 from webapp.accounts.models import Folder, User
 from webapp.accounts.permissions import list_sensitive, role_on_folder
+from webapp.comparisons.rules.dataset_rules import ComparisonRules
 from webapp.datasets.models import Dataset, Transaction
 from webapp.datasets.permissions import see_rows
 from webapp.repositories import services as repository_services
@@ -168,6 +172,23 @@ def test_deleting_the_repository_gives_hidden_columns_to_nobody(alpha: World) ->
     Folder.objects.filter(name="alpha").update(creator=writer.user_id)
     repository_services.delete_repository(repository=alpha.repository, by=alpha.maker)
     assert role_on_folder(writer, "alpha") is None
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_a_column_is_hidden_in_whichever_form_of_unicode_its_name_is_written(
+    alpha: World, reader: Principal, form: Literal["NFC", "NFD"]
+) -> None:
+    client = datasets.a_pyiceberg(alpha.user)
+    rows = pa.table({"id": [1], normalize("NFC", "größe"): ["a"], normalize("NFD", "länge"): ["b"]})
+    client.create_table("alpha.sizes", rows.schema).append(rows)
+    columns = [normalize(form, name) for name in ("Größe", "Länge")]
+    state(alpha, f'[datasets."/alpha/sizes"]\nsensitive = {json.dumps(columns, ensure_ascii=False)}\n')
+    sight = see_rows(reader, Dataset.objects.get(path="/alpha/sizes"))
+    assert sight.pick_hidden(rows.column_names) == rows.column_names[1:]
+    for name in (*rows.column_names[1:], *columns):
+        assert fold_column(name) in sight.hidden  # so the processes that read rows find them
+        assert ComparisonRules(key=(name,)).list_named(sight.hidden)
+        assert ComparisonRules(row_filter=f"{name} > 1").list_named(sight.hidden)
 
 
 @pytest.mark.parametrize("is_first", [True, False])

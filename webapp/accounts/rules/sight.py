@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from jobs.protocol import fold_column
+
 
 @dataclass(frozen=True)
 class SensitiveRule:
@@ -50,5 +52,5 @@ EVERYTHING = RowSight()
 
 
 def fold(name: str) -> str:
-    """Return a name without the difference between upper and lower case, in which clients name columns."""
-    return name.casefold()
+    """Return the text that is equal for all spellings of a column's name."""
+    return fold_column(name)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jobs.parsing import load_toml
+from webapp.accounts.rules.sight import fold
 
 PIPELINE_FILE = "pipeline.toml"
 """Where a repository keeps the rules of its datasets."""
@@ -39,18 +40,18 @@ class ComparisonRules:
             return None
 
     def list_named(self, names: Collection[str]) -> list[str]:
-        """Return those of some columns, in any case, that the rules name; a column, or a field inside it.
+        """Return those of some columns, in any spelling, that the rules name; a column, or a field inside it.
 
         Names in a filter are looked for as words, even inside texts. An escape may spell any of them.
         """
-        listed = {name.casefold() for name in (*self.key, *self.ignore, *self.tolerance)}
+        listed = {fold(name) for name in (*self.key, *self.ignore, *self.tolerance)}
         listed |= {name.partition(".")[0] for name in listed}
-        words = self.row_filter.casefold()
+        words = fold(self.row_filter)
         return [
             name
             for name in names
-            if name.casefold() in listed
-            or (words and ("\\" in words or re.search(rf"(?<!\w){re.escape(name.casefold())}(?!\w)", words)))
+            if fold(name) in listed
+            or (words and ("\\" in words or re.search(rf"(?<!\w){re.escape(fold(name))}(?!\w)", words)))
         ]
 
     def describe(self) -> list[str]:
