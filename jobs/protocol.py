@@ -244,6 +244,8 @@ class JobManifest:
     """What the catalog can do, as its configuration lists it; empty if the job must ask."""
     prepared: Mapping[str, str] = field(default_factory=dict)
     """Input table -> file with the catalog's answer to loading it; the job asks for the others."""
+    masked: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Output path → columns, as `fold_column` writes them, that not all who see the build may see."""
 
 
 @dataclass(frozen=True)

@@ -235,8 +235,9 @@ def _check(
 
 def _source(output: IcebergOutput, transform: Transform, connections: Connections) -> Source:
     table = output.load()
+    masked = connections.manifest.masked.get(output.path, ())
     if connections.manifest.profile == "spark":
-        return StagedSparkSource(connections.spark, table, tables.full_name(output.table))
+        return StagedSparkSource(connections.spark, table, tables.full_name(output.table), masked=masked)
     columns = {
         column
         for declared in transform.outputs.values()
@@ -244,7 +245,7 @@ def _source(output: IcebergOutput, transform: Transform, connections: Connection
         for check in declared.checks
         for column in check.expectation.columns()
     }
-    return ArrowSource(table, columns)
+    return ArrowSource(table, columns, masked=masked)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -26,8 +26,9 @@ class ArrowSource:
     quote = '"'
     same = "IS NOT DISTINCT FROM"
 
-    def __init__(self, table: Table, columns: Iterable[str]) -> None:
+    def __init__(self, table: Table, columns: Iterable[str], *, masked: Collection[str] = ()) -> None:
         self._table = table
+        self.masked = masked
         names = [field.name for field in table.schema().fields]
         # three columns more show which row it is
         self._columns = tuple(dict.fromkeys([*names[:3], *(name for name in columns if name in names)]))
@@ -72,8 +73,9 @@ class StagedSparkSource:
     quote = "`"
     same = "<=>"
 
-    def __init__(self, session: Any, table: Table, name: str) -> None:
+    def __init__(self, session: Any, table: Table, name: str, *, masked: Collection[str] = ()) -> None:
         self._session = session
+        self.masked = masked
         self._table = table
         self._name = name
 

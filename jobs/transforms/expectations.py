@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from jobs.protocol import fold_column
 from jobs.transforms.errors import DeclarationError
 
 Literal = str | int | float | bool | decimal.Decimal | dt.date | dt.datetime
@@ -52,6 +53,8 @@ class Source(Protocol):
     quote: str
     same: str
     """The null-safe comparison: `IS NOT DISTINCT FROM`, in Spark `<=>`."""
+    masked: Collection[str]
+    """Columns, as `fold_column` writes them, whose values are not said: what is said is for all who see the build."""
 
     def text(self, value: str) -> str:
         """Return a text as an SQL literal."""
@@ -127,7 +130,7 @@ class RowExpectation(Expectation):
         names = dict.fromkeys((*list(source.types())[:3], *sorted(self.columns())))
         listed = ", ".join(_quoted(source, name) for name in names)
         shown = source.query(f"SELECT {listed} FROM {{data}} WHERE {broken} LIMIT 1")
-        return Verdict(passed=False, message=f"{_rows(bad)} of {total:,}, first {_show(shown[0])}")
+        return Verdict(passed=False, message=f"{_rows(bad)} of {total:,}, first {_show(shown[0], source)}")
 
 
 @dataclass(frozen=True, repr=False)
@@ -236,7 +239,7 @@ class _Key(Expectation):
             return Verdict(passed=True, message=f"{_number(counts[0]['distinct_keys']):,} distinct keys")
         shown = source.query(f"{groups} HAVING count(*) > 1 ORDER BY {listed} LIMIT 1")
         many = "1 key occurs" if bad == 1 else f"{bad:,} keys occur"
-        return Verdict(passed=False, message=f"{many} more than once, first {_show(shown[0])}")
+        return Verdict(passed=False, message=f"{many} more than once, first {_show(shown[0], source)}")
 
     def describe(self) -> str:
         return f"{', '.join(self.names)} {'are' if len(self.names) > 1 else 'is'} unique" + (
@@ -510,6 +513,7 @@ def _rows(number: int) -> str:
     return "1 row" if number == 1 else f"{number:,} rows"
 
 
-def _show(row: Mapping[str, object]) -> str:
-    shown = {name: value for name, value in row.items() if name != "copies"}
-    return ", ".join(f"{name} = {'NULL' if value is None else value}" for name, value in shown.items())
+def _show(row: Mapping[str, object], source: Source) -> str:
+    shown = {name: "NULL" if value is None else value for name, value in row.items() if name != "copies"}
+    shown |= dict.fromkeys((name for name in shown if fold_column(name) in source.masked), "hidden")
+    return ", ".join(f"{name} = {value}" for name, value in shown.items())

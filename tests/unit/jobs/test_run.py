@@ -197,6 +197,18 @@ def test_duplicates_are_counted_and_shown(job: LocalJob) -> None:
     assert result.checks[0].message == "2 keys occur more than once, first id = 1"
 
 
+def test_a_broken_expectation_does_not_say_hidden_values(job: LocalJob) -> None:
+    body = "out.write_table(source.arrow())"
+    check = "Check(E.all(E.col('id').gt(1), E.col('value').gt(100)), 'large')"
+    more = {"masked": {"/x/out": ("name", "value")}}
+    result = job.run(declare(body, check), inputs=ONE, outputs=OUT, more=more)
+    assert result.checks[0].message.endswith("first id = 1, name = hidden, value = hidden")
+    check = "Check(E.unique('name'), 'one name')"
+    body = "rows = source.arrow(); out.write_table(rows.set_column(1, 'name', [['a'] * len(rows)]))"
+    result = job.run(declare(body, check), inputs=ONE, outputs=OUT, more=more)
+    assert result.checks[0].message == "1 key occurs more than once, first name = hidden"
+
+
 def test_a_warning_does_not_fail(job: LocalJob, capfd: pytest.CaptureFixture[str]) -> None:
     checks = "[Check(E.row_count(min=9), 'many', on_error='WARN'), Check(E.row_count(min=1), 'some')]"
     result = job.run(declare("out.write_table(source.arrow())", checks), inputs=ONE, outputs=OUT)

@@ -94,6 +94,7 @@ def build_job_manifest(
     covers: Iterable[str],
     endpoints: Iterable[str],
     prepared: Mapping[str, bytes],
+    masked: Mapping[str, Iterable[str]],
 ) -> JobManifest:
     """Return the order to run a transform."""
     return JobManifest(
@@ -121,6 +122,7 @@ def build_job_manifest(
         covers=tuple(covers),
         endpoints=tuple(endpoints),
         prepared=place.keep_answers(prepared),
+        masked={path: tuple(columns) for path, columns in masked.items()},
     )
 
 

@@ -53,6 +53,7 @@ from webapp.core.prepared import Prepared
 from webapp.core.principals import JobScope
 from webapp.datasets import services as dataset_services
 from webapp.datasets.models import Transaction
+from webapp.datasets.permissions import see_keys
 from webapp.dispatch.failures import PATIENCE_S, PartLost, named_failures
 from webapp.dispatch.fair_slots import FairSlots
 from webapp.dispatch.leases import MAX_LOST
@@ -365,6 +366,7 @@ class _Attempt:
             covers=used_files.list_covered(self.job.digest),
             endpoints=listed_endpoints(),
             prepared=self._prepare_inputs(),
+            masked={target.path: sorted(see_keys(None, target.path).hidden) for target in self._targets},
         )
         return self._launch("run", manifest, place, allowance, code=root, cwd=root)
 
