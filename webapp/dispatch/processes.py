@@ -137,9 +137,9 @@ class Handle:
             self._read_answer()
         return self._exit
 
-    def stop(self) -> int:
-        """End it: TERM, two seconds, KILL for all it started. Return the exit code."""
-        for name in ("TERM", "KILL"):
+    def stop(self, *, at_once: bool = False) -> int:
+        """End it: TERM, two seconds, KILL for all it started; at once by KILL alone. Return the exit code."""
+        for name in ("KILL",) if at_once else ("TERM", "KILL"):
             self._send({"kill": name})
             code = self.wait(GRACE_SECONDS if name == "TERM" else 30)
             if code is not None:
@@ -218,6 +218,7 @@ def watch(
     seconds: float,
     look: Callable[[], bool] = lambda: True,
     beat: Callable[[], object] = lambda: None,
+    is_cut_off: Callable[[], bool] = lambda: False,
 ) -> ProcessEnd:
     """Wait for the end of a process, and see to it that there is one.
 
@@ -226,11 +227,14 @@ def watch(
         seconds: it is ended after so long.
         look: says every moment whether it may go on; else it is ended.
         beat: renews the lease of who started it.
+        is_cut_off: says whether what was lent to it has ended; then it is killed.
 
     """
     began = beaten = time.monotonic()
     while (code := handle.wait(LOOK_SECONDS)) is None:
         now = time.monotonic()
+        if is_cut_off():
+            return ProcessEnd.of_code(handle.stop(at_once=True))
         try:
             if not look():
                 return ProcessEnd(Ending.WITHDRAWN, handle.stop())

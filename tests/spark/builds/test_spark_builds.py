@@ -230,6 +230,54 @@ def sums(ctx, output):
     own = urlsplit(output.load().properties["write.data.path"]).path
     print("others:", [name for name in os.listdir(own) if name == "forged"])
 """
+SURVIVOR = """import gc
+import glob
+import os
+import signal
+import time
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from transforms.api import transform
+from transforms.tables import TableInput, TableOutput
+
+
+@transform.spark.using(source=TableInput("/shop/raw"), output=TableOutput("/shop/spark/survives"))
+def survives(ctx, source, output):
+    from pyspark.sql import SparkSession
+    from pyspark.sql.functions import udf
+
+    manifest = next(each for each in gc.get_objects() if type(each).__name__ == "JobManifest")
+    output.write_dataframe(source.dataframe())
+    if not Path(manifest.result_path).parent.name.endswith(".1"):
+        return
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    own = urlsplit(output.load().properties["write.data.path"]).path
+    pattern = str(Path(own).parents[4] / "bank/*/*")
+
+    def look(number):
+        return str(glob.glob(pattern))
+
+    print("survives", manifest.spark_session_id)
+    while not os.path.exists(own + "/go"):
+        time.sleep(0.2)
+
+    def end(number):
+        # What Spark writes of a task that does not end: the server starts anew then.
+        return open(os.environ["HOME"] + "/stuck-tasks.log", "w").write("x")
+
+    try:
+        print("ends the server", ctx.spark.range(1).select(udf(end)("id")).collect())
+    except Exception as error:
+        print("ended the server", type(error).__name__)
+    for _ in range(200):
+        time.sleep(0.5)
+        try:
+            session = SparkSession.builder.remote(manifest.spark_remote).create()
+            print("SEEN", session.range(1).select(udf(look)("id")).first()[0])
+        except Exception as error:
+            print("not yet", type(error).__name__)
+"""
 LOOT = """from transforms.api import transform
 from transforms.tables import TableInput, TableOutput
 
@@ -652,6 +700,34 @@ def _let_it_end(stack: Stack, lasting: dict[str, Any]) -> None:
 def _count_ends(stack: Stack) -> int:
     """How often the server has said that it ends."""
     return (stack.home / "spark.log").read_text().count("the server ends and starts anew")
+
+
+@further("spark/builds/test_spark_builds.py::test_files_of_master_are_out_of_reach_from_the_server")
+def test_a_job_that_ends_the_server_does_not_see_what_is_on_the_next_one(spark_stack: Stack) -> None:
+    """It is ended with its server: it knows the address and the token, which are those of the next one, too."""
+    stack = spark_stack
+    stack.call("POST", "/repositories", json={"name": "bank", "template": "empty"})
+    pipeline = '[pipeline]\npackages = ["pipelines"]\nfolders = ["/bank"]\n'
+    lasting = VICTIM.replace("time.sleep(3)", "time.sleep(20)")
+    stack.commit({"pipeline.toml": pipeline, "pipelines/sums.py": lasting}, repository="bank")
+    stack.commit({"pipelines/survives.py": SURVIVOR})
+    started = stack.start_build("/shop/spark/survives")
+    attacker = stack.wait_for_job(started["id"], "RUNNING", seconds=RENEWED_S)
+    stack.wait(lambda: "survives " in stack.log(attacker["id"]), seconds=RENEWED_S)
+    waiting = stack.start_build("/bank/sums")
+    stack.wait(
+        lambda: any(
+            "put back: The Spark engine works for other" in stack.log(job["id"])
+            for job in stack.call("GET", f"/builds/{waiting['id']}")["jobs"]
+        ),
+        seconds=60,
+    )
+    for folder in stack.home.glob("warehouse/shop/spark/survives-*/data/job-*"):
+        (folder / "go").touch()
+    victim = stack.wait_for_build(waiting["id"], seconds=RENEWED_S)
+    log = stack.log(attacker["id"])
+    assert victim["state"] == "COMPLETED"
+    assert "SEEN" not in log, log
 
 
 def test_a_reader_reaches_no_file_of_a_dataset_by_its_path(spark_stack: Stack) -> None:

@@ -241,7 +241,10 @@ class _Attempt:
         allowance = self._allow()
         with closing(self._start(place, allowance)) as handle:
             beat = partial(self._beat, place)
-            end = watch(handle, seconds=allowance.wall_s, look=self._may_go_on, beat=beat).with_spark(self.loan)
+            # Its code knows the address and the token, which are those of the next server, too: that of another group.
+            end = watch(
+                handle, seconds=allowance.wall_s, look=self._may_go_on, beat=beat, is_cut_off=lambda: self.loan.is_lost
+            ).with_spark(self.loan)
             if not end.is_success:
                 # At once: on a full disk nothing that follows can be written.
                 leftovers.remove_files(self.job, attempt=self.attempt)
