@@ -201,3 +201,27 @@ def test_names_of_queries_are_not_reported_by_programs(shop: Repository) -> None
     with pytest.raises(InvalidInput, match="begin with checks/"):
         statuses.report_status(repository=shop, sha=sha, name="checks/same", result="success", by=maker)
     assert Client().get(API).status_code == 401
+
+
+def test_a_check_that_is_on_the_target_reads_nothing_hidden_by_the_rights_of_who_opens_a_pull_request(
+    shop: Repository,
+) -> None:
+    vault = build_rows.a_world("vault", raw=())
+    datasets.a_dataset("/vault/people", by=vault.user)
+    write_rows(vault.user, "vault.people")
+    rules = '[pipeline]\nfolders = ["/vault"]\n[datasets."/vault/people"]\nsensitive = ["name"]\n'
+    make.a_commit(vault.repository, {"pipeline.toml": rules})
+    oracle = "-- expect: empty\nSELECT id FROM \"/vault/people\" WHERE name = 'a'"
+    make.a_commit(shop, {"checks/oracle.sql": oracle}, by=make.maker_of(shop))
+    RepositoryRole.objects.create(repository="shop", user_id=vault.maker.user_id, role="writer")
+    make.a_branch(shop, "helpful", by=vault.maker)
+    make.a_commit(shop, {"notes.txt": "x\n"}, branch="helpful", by=vault.maker)
+    pull = services.open_pull(repository=shop, title="Help", source="helpful", target="master", by=vault.maker)
+    run_all(pull)
+    told = read(make.maker_of(shop))["checks/oracle"]
+    assert "The code of shop may not read /vault/people" in told["detail"], told
+    assert not Query.objects.exists()
+    allowed = rules + 'sensitive_repositories = ["shop"]\n'
+    make.a_commit(vault.repository, {"pipeline.toml": allowed})
+    run_all(pull)
+    assert Query.objects.exists()

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 from django.db import transaction
 from django.db.models import F
 
-from webapp.accounts.permissions import check_repository
+from webapp.accounts.permissions import check_repository, list_sensitive_to_code
 from webapp.accounts.queries import principal_for_user
+from webapp.accounts.rules.sight import fold
+from webapp.builds.permissions import check_code_of
 from webapp.core.errors import AppError, Conflict, Unavailable
 from webapp.core.names import find_disguise
 from webapp.dispatch.fair_slots import FairSlots
@@ -155,6 +157,7 @@ def _start(pull: PullRequest, check: PullCheck) -> None:
         PullCheck.objects.filter(pk=check.pk, sql=check.sql).update(names=check.names)
     named = sql.find_tables(author, pull.repository, branch=pull.source, base=pull.target, names=check.names)
     _check_bringers(pull, named)
+    _check_code(pull, named)
     with transaction.atomic():
         query = sql_services.enter_query(
             repository=pull.repository,
@@ -185,6 +188,21 @@ def _check_bringers(pull: PullRequest, named: NamedTables) -> None:
         if not user.is_active or not _can_read(principal_for_user(user), pull, named):
             message = f"{user.username}, who pushed {sha[:7]}, may not read all that it reads."
             raise Conflict(message, code="unreadable")
+
+
+def _check_code(pull: PullRequest, named: NamedTables) -> None:
+    """Refuse hidden columns that the author sees, if the code of the repository may not read them.
+
+    A check can be on the target already, by somebody who brings nothing to the pull request.
+
+    Raises:
+        PermissionDenied: it names the dataset and its columns.
+
+    """
+    for table in (*named.tables, *named.base_tables):
+        hidden = {fold(name) for name in list_sensitive_to_code(pull.repository.name, table.path)}
+        if table.transaction and not hidden <= set(table.masked):
+            check_code_of(pull.repository.name, [table.path])
 
 
 def _can_read(principal: Principal, pull: PullRequest, named: NamedTables) -> bool:
