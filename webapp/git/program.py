@@ -24,6 +24,7 @@ GIT_ENVIRONMENT: Mapping[str, str] = {
     "GIT_CONFIG_GLOBAL": "/dev/null",
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_NO_REPLACE_OBJECTS": "1",
     "GIT_ALLOW_PROTOCOL": "",
 }
 # Of what Git merges or takes in, since some bytes of a pack may be a file of gigabytes.
