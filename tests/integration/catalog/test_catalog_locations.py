@@ -288,7 +288,9 @@ def test_what_is_staged_is_kept_for_who_staged_it(catalog: Catalog, writer: Cata
     staged = writer.create_table("shop.t", location=f"file:{lake}/t", **{"stage-create": True})
     (lake / "t" / "data" / "rows").touch()
     for tail in ("/t", "/t/data"):
-        assert "a table is being made there" in catalog.create_table("shop.u", location=f"{lake.as_uri()}{tail}").error[1]
+        assert (
+            "a table is being made there" in catalog.create_table("shop.u", location=f"{lake.as_uri()}{tail}").error[1]
+        )
     old = clock.cautious_now() - 2 * folders.STAGED_FOR
     StagedLocation.objects.update(staged_at=old)
     assert writer.commit("shop.t", *updates_of(staged), requirements=CREATE).status == 403
