@@ -54,6 +54,8 @@ SLOTS = FairSlots(6)
 """Imports of commits that run at a time in one worker."""
 MOST_LOOKED_AT = 100
 """Pending publications among which the next is chosen."""
+PATHS_AT_ONCE = 500
+"""Datasets that one query asks for."""
 LAST_LINES = 3
 """Of what a process has said, for those who read that it failed."""
 
@@ -323,6 +325,7 @@ def check_result(*, repository: Repository, result: PublishResult) -> list[CodeE
     """Return what speaks against publishing: illegal paths, a dataset made twice, or made by another repository."""
     errors: list[CodeError] = []
     makers: dict[str, JobSpec] = {}
+    claims = _find_claims(repository, {output.path for spec in result.jobspecs for output in spec.outputs})
     for spec in result.jobspecs:
         for path in dict.fromkeys((*(o.path for o in spec.outputs), *(i.path for i in spec.inputs))):
             errors.extend(_place(spec, message) for message in _check_path(path))
@@ -331,7 +334,7 @@ def check_result(*, repository: Repository, result: PublishResult) -> list[CodeE
             if first is not spec:
                 message = f"{output.path} is made by {first.function} ({first.file}:{first.line}) already."
                 errors.append(_place(spec, message))
-            errors.extend(_place(spec, message) for message in _check_owner(repository, output.path))
+            errors.extend(_place(spec, message) for message in claims.get(output.path, ()))
     return errors
 
 
@@ -346,24 +349,25 @@ def _check_path(path: str) -> Iterable[str]:
         yield error.detail
 
 
-def _check_owner(repository: Repository, path: str) -> Iterable[str]:
-    """Check that a dataset has one repository: the one that owns its folder, and the first that published it."""
-    if list(_check_path(path)):
-        return
-    owner = find_folder_owner(path)
-    if owner and owner != repository.name:
-        yield f"{path} lies in a folder of the repository {owner}."
-    other = (
-        PublishedOutput.objects.filter(path=path)
-        .exclude(spec__repository=repository)
-        .select_related("spec__repository")
-        .first()
-    )
-    if other is not None:
-        yield (
-            f"{path} is made by {other.spec.function} of the repository {other.spec.repository.name} "
-            f"on branch {other.spec.branch} already."
-        )
+def _find_claims(repository: Repository, outputs: Iterable[str]) -> dict[str, list[str]]:
+    """Return what speaks against each dataset: another repository owns its folder, or published it first."""
+    paths = sorted(path for path in outputs if not list(_check_path(path)))
+    folders = {names.folder_of(path): path for path in paths}
+    owners = {folder: find_folder_owner(path) for folder, path in folders.items()}
+    claims: dict[str, list[str]] = {}
+    for path in paths:
+        owner = owners[names.folder_of(path)]
+        if owner and owner != repository.name:
+            claims[path] = [f"{path} lies in a folder of the repository {owner}."]
+    for begin in range(0, len(paths), PATHS_AT_ONCE):
+        rows = PublishedOutput.objects.filter(path__in=paths[begin : begin + PATHS_AT_ONCE])
+        rows = rows.exclude(spec__repository=repository).select_related("spec__repository").order_by("-pk")
+        for other in {row.path: row for row in rows}.values():
+            claims.setdefault(other.path, []).append(
+                f"{other.path} is made by {other.spec.function} of the repository {other.spec.repository.name} "
+                f"on branch {other.spec.branch} already."
+            )
+    return claims
 
 
 def replace_specs(*, repository: Repository, branch: str, sha: str, result: PublishResult) -> None:
@@ -459,10 +463,10 @@ def write_missing_inputs() -> int:
 
 def _read_changed_shas(repository: Repository, branch: str) -> dict[tuple[str, str], str]:
     """Return which commit brought each digest; a new branch inherits this from the others."""
-    rows = PublishedSpec.objects.filter(repository=repository).order_by("pk")
-    shas = {(row.function, row.digest): row.changed_sha for row in rows}
-    shas.update({(row.function, row.digest): row.changed_sha for row in rows if row.branch == branch})
-    return shas
+    specs = PublishedSpec.objects.filter(repository=repository).order_by("pk")
+    rows = list(specs.values_list("function", "digest", "changed_sha", "branch"))
+    rows.sort(key=lambda row: row[3] == branch)  # its own come last, so they count
+    return {(function, digest): changed_sha for function, digest, changed_sha, _branch in rows}
 
 
 def _as_json(spec: JobSpec) -> Mapping[str, Any]:
