@@ -122,17 +122,21 @@ class InertExpressions:
     def _is_pure_call(self, node: ast.Call) -> bool:
         if not self._is_inert_call(node):
             return False
+        is_kept = all(map(self._is_kept_whole, [*node.args, *(part.value for part in node.keywords)]))
         if isinstance(node.func, ast.Name) and node.func.id not in self._imported:
             is_builtin = node.func.id in _PURE_BUILTINS and self._is_builtin(node.func.id)
-            return is_builtin and all(map(self._is_kept_whole, node.args))
+            is_calling = any(part.arg == "key" for part in node.keywords)
+            return is_builtin and is_kept and not is_calling
         if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Call):
             is_chained = self._find_call(node.func.value) in _CHAINED and node.func.attr != "pipe"
-            return is_chained and self._is_pure_call(node.func.value)
+            return is_chained and is_kept and self._is_pure_call(node.func.value)
         library = self._find_call(node)
-        return library == "transforms" or (library is not None and all(map(self._is_kept_whole, node.args)))
+        return library == "transforms" or (library is not None and is_kept)
 
     def _is_kept_whole(self, node: ast.expr) -> bool:
         """Return whether reading all of a value leaves it as it is, unlike an iterator."""
+        if isinstance(node, ast.Tuple | ast.List | ast.Set):
+            return all(map(self._is_kept_whole, node.elts))
         return node.id in self._literals if isinstance(node, ast.Name) else self.is_inert(node)
 
     @cached_property

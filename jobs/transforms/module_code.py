@@ -20,6 +20,12 @@ _OTHER_ERRORS = frozenset(
     }
 )  # fmt: skip
 """Errors that do not say that a file is missing."""
+_GOING_ON = frozenset(
+    {"suppress", "__exit__", "__aexit__", "ExitStack", "AsyncExitStack", "exception", "gather", "Thread"}
+)
+"""Names with which code goes on after an error without an `except`."""
+_OPENING = frozenset({"sqlite3", "ssl"})
+"""Modules of Python that open files without a report."""
 
 
 @dataclass(frozen=True)
@@ -182,15 +188,22 @@ class ModuleCode:
         kinds = [handler.type for handler in handlers]
         caught = [part for kind in kinds for part in (kind.elts if isinstance(kind, ast.Tuple) else [kind])]
         others = [part for part in caught if isinstance(part, ast.Name) and part.id in _OTHER_ERRORS]
-        return len(others) < len(caught) or "suppress" in code.names
+        is_ending = any(
+            isinstance(inner, ast.Try) and any(isinstance(part, ast.Return) for part in inner.finalbody)
+            for inner in ast.walk(node)
+        )
+        return len(others) < len(caught) or is_ending or bool(code.names & _GOING_ON)
 
     @cached_property
     def libraries(self) -> frozenset[str]:
-        """Names of what it imports, at whatever place, other than from Python itself and this API."""
+        """Names of what it imports, at whatever place, other than this API and parts of Python whose opens are reported."""
         nodes = self.module.nodes
         names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
         names |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
-        return frozenset(name.partition(".")[0] for name in names) - sys.stdlib_module_names - {"transforms"}
+        names |= {"import_module"} if "import_module" in self.names else set()
+        return (
+            frozenset(name.partition(".")[0] for name in names) - (sys.stdlib_module_names - _OPENING) - {"transforms"}
+        )
 
 
 def _is_handing_on(node: ast.stmt) -> bool:

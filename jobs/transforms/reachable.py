@@ -31,13 +31,19 @@ LOOKUP = frozenset(
 TEXT = frozenset(
     {
         "__doc__", "getdoc", "getsource", "getsourcelines", "findsource", "f_lineno", "co_firstlineno", "tb_lineno",
-        "co_lines", "co_positions", "lineno", "catch_warnings", "findCaller", "doctest", "help",
+        "co_lines", "co_positions", "co_consts", "co_linetable", "lineno", "catch_warnings", "showwarning", "findCaller",
+        "faulthandler", "doctest", "help",
     }
 )  # fmt: skip
 """Names with which code reads docstrings, comments or line numbers: then the text of each module counts."""
 WORDS = frozenset({"help", "lineno", "modules", "dir", "reload", "inspect"})
 """Names of these that are ordinary words in texts."""
-UNFOLLOWED = frozenset({"PathFinder", "FileFinder", "get_file_info", "FileSelector", "LocalFileSystem"})
+UNFOLLOWED = frozenset(
+    {
+        "PathFinder", "FileFinder", "get_file_info", "FileSelector", "LocalFileSystem", "statvfs", "disk_usage", "getxattr",
+        "listxattr", "pathconf", "utime", "st_nlink", "posix", "tzset", "CDLL", "create_default_context",
+    }
+)  # fmt: skip
 """Names with which code looks for files without opening them, which nothing reports: then all files count."""
 ACTIVE = frozenset(
     {

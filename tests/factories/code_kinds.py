@@ -493,6 +493,30 @@ KINDS = (
         edits=(("data/m{n}.csv", "", "a\n1\n"),),
     ),
     Kind(
+        "sorted_by_an_effect",
+        "len(SEEN{n})",
+        top=(
+            "SEEN{n} = []\n\ndef note{n}(item):\n    SEEN{n}.append(item)\n    return item\n\n"
+            "IDS{n} = sorted(['a'], key=note{n})\n"
+        ),
+        edits=(("", "sorted(['a']", "sorted(['a', 'b']"),),
+    ),
+    Kind(
+        "iterator_in_a_list",
+        "list(ROWS{n})",
+        top="ROWS{n} = iter([(1, 2), (3, 4)])\nPAIRS{n} = dict([*[], next(iter([(0, 0)]))])\nMORE{n} = list([])\nTAKEN{n} = dict([ROWS{n}])\n",
+        edits=(("", "TAKEN{n} = dict([ROWS{n}])\n", ""),),
+    ),
+    Kind(
+        "missing_for_a_library_finally",
+        "read{n}()",
+        top=(
+            "import polars as pl\n\ndef read{n}():\n    value = None\n    try:\n        value = pl.read_csv('data/f{n}.csv')['a'].sum()\n"
+            "    finally:\n        return value\n"
+        ),
+        edits=(("data/f{n}.csv", "", "a\n1\n"),),
+    ),
+    Kind(
         "size_by_a_library",
         "fs.LocalFileSystem().get_file_info('data/i{n}.txt').size",
         top="from pyarrow import fs\n",

@@ -116,7 +116,8 @@ class InputHistory:
 
     def upload(self, number: int) -> None:
         """Upload a file that adds rows and, sometimes, a column."""
-        simple = [name for name in self.names if name in ("a", "b")]
+        fields = self.table.schema().fields
+        simple = [field.name for field in fields if field.name in ("a", "b") and field.field_type.is_primitive]
         header, values = ["id", *simple], [str(self._next_id), *(str(number) for _ in simple)]
         if number % 2:
             header, values = [*header, f"u{number}"], [*values, "new"]
