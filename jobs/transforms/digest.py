@@ -158,7 +158,7 @@ def _write_checks(transform: Transform, root: str) -> str:
 
 def _list_whole(names: frozenset[str], paths: set[str], own: str, code: Code) -> set[str]:
     """Return the modules of which nothing may be left out, for what the code looks up while it runs."""
-    if names & reachable.REFLECTION:
+    if names & reachable.REFLECTION or any(module.is_asking_by_parts for module in map(code.find, paths) if module):
         return paths
     if names & reachable.LOOKUP or any(map(code.passes_module, paths)):
         imported = {target for path in paths for target in code.trace.edges.get(path, ())}

@@ -24,6 +24,8 @@ _GOING_ON = frozenset(
     {"suppress", "__exit__", "__aexit__", "ExitStack", "AsyncExitStack", "exception", "gather", "Thread"}
 )
 """Names with which code goes on after an error without an `except`."""
+_QUERIES = frozenset({"sql", "query", "execute", "eval"})
+"""Methods of pandas, Polars and DuckDB whose texts can name variables of the code."""
 _OPENING = frozenset({"sqlite3", "ssl"})
 """Modules of Python that open files without a report."""
 
@@ -193,6 +195,19 @@ class ModuleCode:
             for inner in ast.walk(node)
         )
         return len(others) < len(caught) or is_ending or bool(code.names & _GOING_ON)
+
+    @cached_property
+    def is_asking_by_parts(self) -> bool:
+        """Return whether it puts a query together, in which a library then looks for names of the code."""
+        texts = [
+            node.args[0]
+            for node in self.module.nodes
+            if isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in _QUERIES
+            and node.args
+        ]
+        return any(isinstance(part, ast.JoinedStr | ast.BinOp) for text in texts for part in ast.walk(text))
 
     @cached_property
     def libraries(self) -> frozenset[str]:

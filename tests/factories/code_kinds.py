@@ -517,6 +517,12 @@ KINDS = (
         edits=(("data/f{n}.csv", "", "a\n1\n"),),
     ),
     Kind(
+        "query_by_parts",
+        "int(ROWS{n}.query(f'a > @limit_{WHICH{n}}')['a'].sum())",
+        top="import pandas as pd\nROWS{n} = pd.DataFrame({'a': [1, 2]})\nWHICH{n} = 'low'\nlimit_low = 1\n",
+        edits=(("", "limit_low = 1", "limit_low = 0"),),
+    ),
+    Kind(
         "size_by_a_library",
         "fs.LocalFileSystem().get_file_info('data/i{n}.txt').size",
         top="from pyarrow import fs\n",
