@@ -491,7 +491,10 @@ class BlameRequest:
 
 
 def fold_column(name: str) -> str:
-    """Return the text that `masked` has for a column, whichever case and form of Unicode its name is written in."""
+    """Return the text that `masked` has for a column, whichever case and form of Unicode its name is written in.
+
+    For hiding alone: more names count as one than where columns are matched (`jobs.engine.read.column_names.fold`).
+    """
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 

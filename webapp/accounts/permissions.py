@@ -12,11 +12,11 @@ from django.contrib.auth.models import Group
 from django.db.models import Value
 from django.db.models.functions import Lower
 
+from jobs.protocol import fold_column
 from webapp.accounts import ports
 from webapp.accounts.models import Folder, RepositoryRole, SensitiveColumns, User
 from webapp.accounts.rules.roles import Role, allows
 from webapp.accounts.rules.scopes import covers, needed_scope
-from webapp.accounts.rules.sight import fold
 from webapp.core.errors import NotFound, PermissionDenied, Unauthenticated, hidden
 from webapp.core.names import MASTER, folder_of
 from webapp.core.once import asked_once, is_asking_once
@@ -306,8 +306,8 @@ def _list_columns(path: str, rules: Sequence[_OwnRule], branches: Collection[str
     held = [rule for rule in rules if rule.is_default or branches is None or rule.branch in branches]
     past = {name for rule in held for name in rule.past}
     if past:
-        dropped = {fold(name) for name in ports.list_dropped_columns(path=path)}
-        past = {name for name in past if fold(name).partition(".")[0] in dropped}
+        dropped = {fold_column(name) for name in ports.list_dropped_columns(path=path)}
+        past = {name for name in past if fold_column(name).partition(".")[0] in dropped}
     return frozenset(past.union(*(rule.columns for rule in held)))
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from jobs.protocol import fold_column
 from webapp.accounts.permissions import can_dataset, list_sensitive
-from webapp.accounts.rules.sight import EVERYTHING, RowSight, fold
+from webapp.accounts.rules.sight import EVERYTHING, RowSight
 from webapp.catalog import queries as catalog
 from webapp.core.errors import Conflict, PermissionDenied
 from webapp.datasets.models import Dataset
@@ -37,7 +38,7 @@ def see_rows(principal: Principal | None, dataset: Dataset, *ends: str | Transac
         for field in schema["fields"]
     ]
     ids = {number for number, name in fields if sight.hides(name)}
-    return RowSight(sight.hidden | {fold(name) for number, name in fields if number in ids})
+    return RowSight(sight.hidden | {fold_column(name) for number, name in fields if number in ids})
 
 
 def see_keys(principal: Principal | None, path: str) -> RowSight:

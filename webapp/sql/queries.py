@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from django.conf import settings
 from django.db.models import Q
 
+from jobs.protocol import fold_column
 from webapp.accounts import permissions
 from webapp.accounts import queries as accounts
-from webapp.accounts.rules.sight import fold
 from webapp.comparisons.diffs import reader
 from webapp.core import names
 from webapp.core.errors import Conflict, Gone, InvalidInput, NotFound
@@ -236,7 +236,7 @@ def can_read_tables(principal: Principal, *, branch: str, tables: Iterable[Mappi
 def _sees_all_of(principal: Principal, branch: str, table: Mapping[str, Any]) -> bool:
     """Return whether nothing is hidden from somebody that was not hidden from who asked, on this branch."""
     hidden = permissions.list_sensitive(principal, table["path"], branches={branch, table["branch"]})
-    return not table["transaction"] or {fold(name) for name in hidden} <= set(table.get("masked", ()))
+    return not table["transaction"] or {fold_column(name) for name in hidden} <= set(table.get("masked", ()))
 
 
 def can_cancel(principal: Principal, query: Query) -> bool:

@@ -30,12 +30,14 @@ class RowSight:
     @classmethod
     def without(cls, names: Iterable[str]) -> RowSight:
         """Return a sight from which these columns are hidden; of a field inside a struct, the whole column."""
-        return cls(frozenset(map(fold, names)) | {fold(name).partition(".")[0] for name in names})
+        return cls(frozenset(map(fold_column, names)) | {fold_column(name).partition(".")[0] for name in names})
 
     def hides(self, *names: str | None) -> bool:
         """Return whether a column that has any of these names is hidden, or the column that a field is inside of."""
         return bool(self.hidden) and any(
-            fold(name) in self.hidden or fold(name).partition(".")[0] in self.hidden for name in names if name
+            fold_column(name) in self.hidden or fold_column(name).partition(".")[0] in self.hidden
+            for name in names
+            if name
         )
 
     def pick_hidden(self, names: Iterable[str]) -> list[str]:
@@ -49,8 +51,3 @@ class RowSight:
 
 EVERYTHING = RowSight()
 """The sight of those from whom nothing is hidden."""
-
-
-def fold(name: str) -> str:
-    """Return the text that is equal for all spellings of a column's name."""
-    return fold_column(name)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jobs.parsing import load_toml
-from webapp.accounts.rules.sight import fold
+from jobs.protocol import fold_column
 
 PIPELINE_FILE = "pipeline.toml"
 """Where a repository keeps the rules of its datasets."""
@@ -44,14 +44,14 @@ class ComparisonRules:
 
         Names in a filter are looked for as words, even inside texts. An escape may spell any of them.
         """
-        listed = {fold(name) for name in (*self.key, *self.ignore, *self.tolerance)}
+        listed = {fold_column(name) for name in (*self.key, *self.ignore, *self.tolerance)}
         listed |= {name.partition(".")[0] for name in listed}
-        words = fold(self.row_filter)
+        words = fold_column(self.row_filter)
         return [
             name
             for name in names
-            if fold(name) in listed
-            or (words and ("\\" in words or re.search(rf"(?<!\w){re.escape(fold(name))}(?!\w)", words)))
+            if fold_column(name) in listed
+            or (words and ("\\" in words or re.search(rf"(?<!\w){re.escape(fold_column(name))}(?!\w)", words)))
         ]
 
     def describe(self) -> list[str]:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from django.db import transaction
 from django.db.models import F
 
+from jobs.protocol import fold_column
 from webapp.accounts.permissions import check_repository, list_sensitive_to_code
 from webapp.accounts.queries import principal_for_user
-from webapp.accounts.rules.sight import fold
 from webapp.builds.permissions import check_code_of
 from webapp.core.errors import AppError, Conflict, Unavailable
 from webapp.core.names import find_disguise
@@ -200,7 +200,7 @@ def _check_code(pull: PullRequest, named: NamedTables) -> None:
 
     """
     for table in (*named.tables, *named.base_tables):
-        hidden = {fold(name) for name in list_sensitive_to_code(pull.repository.name, table.path)}
+        hidden = {fold_column(name) for name in list_sensitive_to_code(pull.repository.name, table.path)}
         if table.transaction and not hidden <= set(table.masked):
             check_code_of(pull.repository.name, [table.path])
 
