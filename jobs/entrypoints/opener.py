@@ -67,7 +67,7 @@ class Root:
         """
         names = path.removeprefix(f"{self.path}/").split("/")
         if not {"", ".", ".."}.isdisjoint(names):
-            message = f"{path} is no plain path"
+            message = f"{path} has an empty part, . or .. in it"
             raise ValueError(message)
         folder = os.dup(self._folder)
         for name in names:

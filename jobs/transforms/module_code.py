@@ -24,7 +24,7 @@ _GOING_ON = frozenset(
     {"suppress", "__exit__", "__aexit__", "ExitStack", "AsyncExitStack", "exception", "gather", "Thread"}
 )
 """Names with which code goes on after an error without an `except`."""
-_QUERIES = frozenset({"sql", "query", "execute", "eval"})
+_QUERIES = frozenset({"sql", "query", "execute"})
 """Methods of pandas, Polars and DuckDB whose texts can name variables of the code."""
 _OPENING = frozenset({"sqlite3", "ssl"})
 """Modules of Python that open files without a report."""
@@ -211,11 +211,12 @@ class ModuleCode:
 
     @cached_property
     def libraries(self) -> frozenset[str]:
-        """Names of what it imports, at whatever place, other than this API and parts of Python whose opens are reported."""
+        """Names of what it imports anywhere and may open files without a report: neither this API nor most of Python."""
         nodes = self.module.nodes
         names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
         names |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
-        names |= {"import_module"} if "import_module" in self.names else set()
+        if "import_module" in self.names:
+            names.add("import_module")  # of some library
         return (
             frozenset(name.partition(".")[0] for name in names) - (sys.stdlib_module_names - _OPENING) - {"transforms"}
         )

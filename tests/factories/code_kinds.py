@@ -504,7 +504,7 @@ KINDS = (
     Kind(
         "iterator_in_a_list",
         "list(ROWS{n})",
-        top="ROWS{n} = iter([(1, 2), (3, 4)])\nPAIRS{n} = dict([*[], next(iter([(0, 0)]))])\nMORE{n} = list([])\nTAKEN{n} = dict([ROWS{n}])\n",
+        top="ROWS{n} = iter([(1, 2), (3, 4)])\nTAKEN{n} = dict([ROWS{n}])\n",
         edits=(("", "TAKEN{n} = dict([ROWS{n}])\n", ""),),
     ),
     Kind(

@@ -133,15 +133,15 @@ def ask_everything(world: World, role: str, *, queries: Iterable[str] = ("",), *
     try:
         for method, path in list_operations():
             for query in queries if method == "GET" else ():
-                known = _keep_known(path, query)
-                if not query or known:
-                    yield ask(client, f"{world.address(path)}?{known}", **world.bearer(role, ""))
+                parameters = _select_documented(path, query)
+                if not query or parameters:
+                    yield ask(client, f"{world.address(path)}?{parameters}", **world.bearer(role, ""))
     finally:
         world.values.clear()
         world.values.update(before)
 
 
-def _keep_known(path: str, query: str) -> str:
+def _select_documented(path: str, query: str) -> str:
     """Return the part of a query that an operation which reads takes."""
     parameters = read_document().operations["GET", path].get("parameters", ())
     names = {parameter["name"].removesuffix("<column>") for parameter in parameters if parameter["in"] == "query"}

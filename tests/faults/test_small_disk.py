@@ -19,7 +19,7 @@ from tests.factories.tiers import further
 pytestmark = pytest.mark.integration
 SECONDS = 90
 LONGEST_S = 20
-"""Maximum seconds for which nobody can write."""
+"""Maximum seconds without an accepted upload."""
 FILLING = """import glob, os, time
 folders = glob.glob('{home}/warehouse/shop/*/data/job-*')
 [folder] = [path for path in folders if os.access(path, os.W_OK)]
@@ -48,7 +48,7 @@ def test_jobs_that_fill_a_small_disk_stop_nobody(tmp_path: Path) -> None:
         stack.commit({"pipelines/filling.py": HEAD + source})
         builds = [stack.start_build(f"/shop/{name}")["id"] for name in pauses]
         longest = write_meanwhile(stack, builds)
-        print(f"nobody could write for {longest:.1f} s at most")
+        print(f"no upload was accepted for {longest:.1f} s at most")
         assert longest < LONGEST_S
         for build in builds:
             stack.request("POST", f"/builds/{build}/cancel")
@@ -62,7 +62,7 @@ def test_jobs_that_fill_a_small_disk_stop_nobody(tmp_path: Path) -> None:
 
 
 def write_meanwhile(stack: SupervisedStack, builds: list[int]) -> float:
-    """Upload small files for a while, and build anew what has ended; return the longest time in which none was taken."""
+    """Upload small files for a while, and start ended builds again; return the longest time without an accepted upload."""
     begun = written = time.monotonic()
     longest = 0.0
     number = shortages = 0
@@ -76,10 +76,10 @@ def write_meanwhile(stack: SupervisedStack, builds: list[int]) -> float:
             written = time.monotonic()
         longest = max(longest, time.monotonic() - written, now - written)
         for place, build in enumerate(builds):
-            found = stack.request("GET", f"/builds/{build}").json()
-            if found.get("state") in {"FAILED", "ABORTED", "COMPLETED"}:
-                shortages += "disk_shortage" in str(found)
-                again = stack.request("POST", "/builds", json={"branch": "master", "targets": found["targets"]})
+            status = stack.request("GET", f"/builds/{build}").json()
+            if status.get("state") in {"FAILED", "ABORTED", "COMPLETED"}:
+                shortages += "disk_shortage" in str(status)
+                again = stack.request("POST", "/builds", json={"branch": "master", "targets": status["targets"]})
                 builds[place] = again.json()["id"] if again.status_code == 202 else build
         time.sleep(0.2)
     print(f"{shortages} jobs were ended for the disk; its size is {os.statvfs(stack.home).f_blocks * 4096:,} bytes")

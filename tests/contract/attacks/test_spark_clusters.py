@@ -52,8 +52,8 @@ def run_job(world: World) -> Job:
 
 
 def list_warnings() -> list[tuple[str | None, str]]:
-    found = run_checks(tags=[Tags.security], include_deployment_checks=True)
-    return [(each.id, each.msg) for each in found if str(each.id).startswith("tributary")]
+    messages = run_checks(tags=[Tags.security], include_deployment_checks=True)
+    return [(message.id, message.msg) for message in messages if str(message.id).startswith("tributary")]
 
 
 def test_the_deployment_check_names_who_reads_everything(settings: Any) -> None:

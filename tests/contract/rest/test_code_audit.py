@@ -1,6 +1,6 @@
-"""Whoever is shown code, or the log of a job, is noted as its reader, once a person, repository and hour.
+"""Reads of code and of job logs have an audit entry: one for each user, repository and hour.
 
-A canary is in the files of a repository and in a log. Whatever shows it, of all operations and pages, has noted the read.
+A canary is in the files of a repository and in a log. Each operation or page whose answer shows it has to add an entry.
 """
 
 from __future__ import annotations

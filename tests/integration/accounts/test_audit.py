@@ -102,10 +102,10 @@ def cut_tail() -> str:
     write_entries(2)
     older = AuditHead.objects.values("position", "chain", "mac").get()
     write_entries(2)
-    kept = head_path().read_text()
+    head = head_path().read_text()
     AuditEntry.objects.filter(position__gt=2).delete()
     AuditHead.objects.update(**older)
-    return kept
+    return head
 
 
 @pytest.mark.damage("audit_cut")
@@ -117,15 +117,15 @@ def test_a_cut_tail_is_seen() -> None:
 
 def test_a_cut_tail_with_an_older_end_beside_it_is_seen_by_the_file() -> None:
     """Who may write the database puts back the end of before, which is genuine: the home knows better, and keeps it."""
-    kept = cut_tail()
+    head = cut_tail()
     assert find_codes() == {"audit_cut"}
     write_entries(1)
-    assert head_path().read_text() == kept
+    assert head_path().read_text() == head
     assert find_codes() == {"audit_cut"}
 
 
 def test_a_cut_after_a_restore_is_accepted_once_by_an_admin(admin: User, make_user: Callable[..., User]) -> None:
-    kept = json.loads(cut_tail())
+    head = json.loads(cut_tail())
     assert find_codes() == {"audit_cut"}
     for name in (make_user("writer").username, "no-such-user"):
         with pytest.raises(CommandError):
@@ -134,21 +134,21 @@ def test_a_cut_after_a_restore_is_accepted_once_by_an_admin(admin: User, make_us
     call_command("accept_audit_cut", admin.username, reason="restored the backup of Friday", stdout=io.StringIO())
     assert find_codes() == set()
     entry = AuditEntry.objects.get(verb="accept_audit_cut")
-    assert (entry.actor, entry.position, entry.detail["position"]) == ("admin", 3, kept["position"])
+    assert (entry.actor, entry.position, entry.detail["position"]) == ("admin", 3, head["position"])
     assert entry.detail["reason"] == "restored the backup of Friday"
     assert json.loads(head_path().read_text())["position"] == 3
     with pytest.raises(CommandError, match="has all entries"):
         call_command("accept_audit_cut", admin.username, reason="again")
     write_entries(2)
-    head_path().write_text(json.dumps(kept))  # an old copy of the file, kept elsewhere
+    head_path().write_text(json.dumps(head))  # an old copy of the file, kept elsewhere
     assert find_codes() == set()
     AuditEntry.objects.filter(verb="accept_audit_cut").delete()
     assert find_codes() >= {"audit_gap", "audit_cut"}
 
 
 def test_an_acceptance_takes_the_secret_key(admin: User, settings: Any) -> None:
-    kept = json.loads(cut_tail())
-    cut = {"position": kept["position"], "chain": kept["chain"], "mac": kept["mac"]}
+    head = json.loads(cut_tail())
+    cut = {"position": head["position"], "chain": head["chain"], "mac": head["mac"]}
     record_audit(by=principal_for_user(admin), verb="accept_audit_cut", object="audit", detail=cut)
     seal_audit()
     assert find_codes() == {"audit_cut"}
