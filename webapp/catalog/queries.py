@@ -337,6 +337,13 @@ def namespace_exists(levels: Levels) -> bool:
     return Namespace.objects.filter(path=SEPARATOR.join(levels)).exists()
 
 
+def find_namespace(readings: Sequence[Levels]) -> Levels:
+    """Return the first of some readings of a name that is a namespace, else the first; one reading is not looked up."""
+    if len(readings) == 1:
+        return readings[0]
+    return next((levels for levels in readings if namespace_exists(levels)), readings[0])
+
+
 def namespace_properties(levels: Levels, *, by: Principal | None) -> dict[str, str]:
     """Return the properties of a namespace.
 

@@ -393,6 +393,22 @@ def test_hostile_locations_are_refused_on_every_way(catalog: Catalog) -> None:
     assert catalog.on("b").create_table("shop.orders", location="file:///tmp/x").status in (400, 409)
 
 
+def test_a_point_separates_levels_where_no_namespace_has_it_in_its_name(catalog: Catalog) -> None:
+    """PyIceberg's `namespace-separator`; a level may have a point in its name, and goes first."""
+    catalog.create_namespace("a", "b")
+    catalog.create_table("a.b.t")
+    for path in ("namespaces/a.b", "namespaces/a.b/tables/t", "namespaces/a%2Eb/tables/t"):
+        assert catalog.call("GET", path).status == 200, path
+    listed = catalog.call("GET", "namespaces/a.b/tables").body["identifiers"]
+    assert listed == [{"namespace": ["a", "b"], "name": "t"}]
+    catalog.create_namespace("a", "b", "c")
+    assert catalog.call("GET", "namespaces", query="parent=a.b").body["namespaces"] == [["a", "b", "c"]]
+    assert catalog.call("POST", "namespaces", {"namespace": ["a.b"]}).status == 200
+    assert catalog.call("GET", "namespaces/a.b").body["namespace"] == ["a.b"]
+    assert catalog.call("GET", "namespaces/a.b/tables").body["identifiers"] == []
+    assert catalog.call("GET", "namespaces/a..b").status == 404
+
+
 def test_the_same_answers_through_django(catalog: Catalog, client: Client) -> None:
     catalog.create_namespace("a b", "c/d")
     headers = {"authorization": f"Bearer {catalog.token}"}

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pytest
 from django.db import connection
@@ -61,6 +62,50 @@ def updates_of(staged: Any) -> list[dict[str, Any]]:
 
 def drop(catalog: Catalog, table: str, *, purge: bool = False) -> None:
     assert catalog.call("DELETE", table_path(table), query=f"purgeRequested={str(purge).lower()}").status == 204
+
+
+def test_a_namespace_says_in_which_folder_its_tables_may_lie(writer: Catalog, lake: Path) -> None:
+    """Trino asks for the location, and adds the table's name with a UUID to it."""
+    writer.create_namespace("shop", "e u")
+    made = writer.create_table("shop.own")
+    own = writer.call("GET", "namespaces/shop").body["properties"]["location"]
+    assert made.metadata["location"].startswith(f"{own}/own-")
+    inner = writer.call("GET", "namespaces/shop%1Fe%20u").body["properties"]["location"]
+    assert inner == f"{own}/e_u"
+    chosen, staged, view = (f"{own}/{name}-{uuid4().hex}" for name in ("chosen", "staged", "v"))
+    assert writer.create_table("shop.chosen", location=chosen).metadata["location"] == chosen
+    first = writer.create_table("shop.staged", location=staged, **{"stage-create": True})
+    assert writer.commit("shop.staged", *updates_of(first), requirements=CREATE).metadata["location"] == staged
+    assert make_view(writer, "v", view).metadata["location"] == view
+    drop(writer, "shop.chosen")
+    assert writer.create_table("shop.chosen", location=f"{chosen}/").metadata["location"] == chosen
+    rename = {"source": {"namespace": ["shop"], "name": "chosen"}, "destination": {"namespace": ["shop"], "name": "c"}}
+    assert writer.call("POST", "tables/rename", rename).status == 204
+    for location in (chosen, f"{own}/a-{uuid4().hex}", f"{inner}/chosen-{uuid4().hex}", f"{own}/chosen-0123456789"):
+        assert writer.create_table("shop.chosen", location=location).status == 400, location
+
+
+def test_a_location_in_which_no_table_may_lie_is_refused_with_the_namespace(writer: Catalog, lake: Path) -> None:
+    own = writer.call("GET", "namespaces/shop").body["properties"]["location"]
+    for location in (
+        "s3://elsewhere/shop",
+        f"{own}/inner",
+        f"{own}2",
+        "file:///etc",
+        f"file:{lake}/../x",
+        "",
+        "x" * 2_000,
+    ):
+        body = {"namespace": ["shop", "new"], "properties": {"location": location}}
+        assert writer.call("POST", "namespaces", body).status == 400, location
+        changed = writer.call("POST", "namespaces/shop/properties", {"updates": {"location": location}})
+        assert changed.status == 400, location
+    assert writer.call("GET", "namespaces/shop%1Fnew").status == 404
+    for number, location in enumerate((f"{own}/n0", f"file:{lake}", f"file:{lake}/new/")):
+        body = {"namespace": ["shop", f"n{number}"], "properties": {"location": location}}
+        assert writer.call("POST", "namespaces", body).body["properties"]["location"] == location
+    assert writer.call("POST", "namespaces/shop%1Fn1/properties", {"removals": ["location"]}).status == 200
+    assert writer.call("GET", "namespaces/shop%1Fn1").body["properties"] == {"location": f"{own}/n1"}
 
 
 def test_a_client_says_where_a_table_lies_in_each_way_of_making_one(writer: Catalog, lake: Path) -> None:

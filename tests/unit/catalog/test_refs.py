@@ -63,13 +63,15 @@ def test_path_segments_are_split_before_they_are_decoded() -> None:
 
 
 def test_namespace_levels() -> None:
-    assert refs.read_namespace("a\x1fb") == ("a", "b")
+    assert refs.read_namespaces("a\x1fb") == (("a", "b"),)
     assert refs.read_parents("a%1Fb%20c") == (("a", "b c"), ("a%1Fb%20c",))
     assert refs.read_parents("a\x1fb%20c") == (("a", "b%20c"), ("a", "b c"))
     assert refs.read_parents("a") == (("a",),)
+    assert refs.read_namespaces("a.b") == refs.read_parents("a.b") == (("a.b",), ("a", "b"))
+    assert refs.read_namespaces("a..b") == (("a..b",),)
     for bad in ("", "a\x1f", "\x00", "x" * 256):
         with pytest.raises(Malformed):
-            refs.read_namespace(bad)
+            refs.read_namespaces(bad)
     with pytest.raises(Malformed):
         refs.check_levels([])
 

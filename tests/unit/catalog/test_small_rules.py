@@ -45,6 +45,7 @@ def test_given_locations_are_known_letter_by_letter() -> None:
     assert given("file:///home/w/a/b_c/t_..-0123abcd")
     assert not given("file:/home/w/a/b_c/t_..-0123abcd")
     assert not given("file:///home/w/a/b_c/t_..-0123abcde")
+    assert given("file:///home/w/a/b_c/t_..-" + "0123abcd" * 4)  # as Trino chooses it
     assert locations.table_folder(warehouse=WAREHOUSE, levels=("..",), name=".") == WAREHOUSE + "/__/_"
 
 
@@ -53,6 +54,7 @@ def test_given_locations_are_known_letter_by_letter() -> None:
     [
         ("file:///home/w/a/t-0123abcd", True),
         ("file:///home/w/a/..b/t-0123abcd", True),
+        ("file:///home/w/a/t-0123abcd0123abcd0123abcd0123abcd", True),
         ("file:///home/w/t-0123abcd", False),
         ("file:///home/w/a", False),
         ("file:///home/w", False),
@@ -249,6 +251,8 @@ def test_config_lists_what_there_is() -> None:
     listed = endpoints.listed_endpoints()
     assert "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}" in listed
     assert len(listed) == len(set(listed))
+    # A client that finds it uses it for single tables, too, and it is refused on every branch.
+    assert set(listed) - set(endpoints.listed_endpoints(on_branch=True)) == {"POST /v1/{prefix}/transactions/commit"}
 
 
 def test_errors_in_icebergs_words() -> None:

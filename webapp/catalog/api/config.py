@@ -16,12 +16,12 @@ TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105
 ACCESS_TOKEN = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105 - the name of a type
 
 
-def get_config(_call: Call) -> CatalogResponse:
-    """Answer with defaults, overrides and the list of operations."""
+def get_config(call: Call) -> CatalogResponse:
+    """Answer with defaults, overrides and the operations that this caller's branch allows."""
     body = {
         "defaults": {},
         "overrides": {},
-        "endpoints": listed_endpoints(),
+        "endpoints": listed_endpoints(on_branch=call.branch is not None),
         "idempotency-key-lifetime": LIFETIME,
     }
     return answer(body, lasts=True)

@@ -6,8 +6,9 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import parse_qsl
 
+from webapp.catalog.queries import find_namespace
 from webapp.catalog.rules.errors import Malformed
-from webapp.catalog.rules.refs import BRANCH_HEADER, TableRef, read_branch, read_namespace
+from webapp.catalog.rules.refs import BRANCH_HEADER, TableRef, read_branch, read_namespaces
 from webapp.core import json_bytes
 from webapp.core.principals import Principal
 
@@ -86,7 +87,7 @@ class Call:
     @property
     def namespace(self) -> tuple[str, ...]:
         """The namespace in the path."""
-        return read_namespace(self.variables["namespace"])
+        return find_namespace(read_namespaces(self.variables["namespace"]))
 
     @property
     def table(self) -> TableRef:

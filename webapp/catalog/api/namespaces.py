@@ -1,11 +1,15 @@
 """Namespaces: parse → one service or query → answer."""
 
+from collections.abc import Mapping
+
 from webapp.catalog import queries, services
 from webapp.catalog.api.http import Call, CatalogResponse, answer, empty
 from webapp.catalog.api.pages import paged
 from webapp.catalog.rules.errors import Malformed
+from webapp.catalog.rules.locations import LOCATION, namespace_folder
 from webapp.catalog.rules.metadata import texts
 from webapp.catalog.rules.refs import SEPARATOR, Levels, check_levels, read_parents
+from webapp.catalog.services.folders import warehouse
 
 
 def list_namespaces(call: Call) -> CatalogResponse:
@@ -27,13 +31,13 @@ def create_namespace(call: Call) -> CatalogResponse:
         raise Malformed(message)
     properties = texts(body, "properties") if body.get("properties") is not None else {}
     namespace = services.create_namespace(levels=check_levels(levels), properties=properties, by=call.by)
-    return answer({"namespace": namespace.levels, "properties": namespace.properties})
+    return _answer(namespace.levels, namespace.properties)
 
 
 def load_namespace(call: Call) -> CatalogResponse:
     """Return a namespace's properties."""
     properties = queries.namespace_properties(call.namespace, by=call.by)
-    return answer({"namespace": call.namespace, "properties": properties}, lasts=True)
+    return _answer(call.namespace, properties, lasts=True)
 
 
 def namespace_exists(call: Call) -> CatalogResponse:
@@ -59,8 +63,13 @@ def update_properties(call: Call) -> CatalogResponse:
     return answer(services.update_properties(levels=call.namespace, removals=removals, updates=updates, by=call.by))
 
 
+def _answer(levels: Levels, properties: Mapping[str, str], *, lasts: bool = False) -> CatalogResponse:
+    """Answer with the properties of a namespace; its folder in the warehouse is its location where it names none."""
+    own = namespace_folder(warehouse=warehouse(), levels=levels)
+    return answer({"namespace": levels, "properties": {LOCATION: own, **properties}}, lasts=lasts)
+
+
 def _parent(text: str) -> Levels | None:
     if not text:
         return None
-    meant = read_parents(text)
-    return next((levels for levels in meant if queries.namespace_exists(levels)), meant[-1])
+    return queries.find_namespace(read_parents(text))

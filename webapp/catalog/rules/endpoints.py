@@ -24,7 +24,9 @@ class Endpoint:
     method: str
     path: str
     refusal: str = ""
-    listed: bool = True
+    is_listed: bool = True
+    is_listed_on_branches: bool = True
+    """Clients that find an operation use it. False where they have another way, which works on a branch."""
     reads: bool = False
     """Sent by POST or DELETE, and changes nothing of a table."""
 
@@ -49,8 +51,8 @@ _ON_MASTER = "call it without the X-PLTR-Branch header"
 _DELETE_BRANCH = "to remove what the branch has, delete the branch; to remove the table, " + _ON_MASTER
 
 ENDPOINTS = (
-    Endpoint("getConfig", "GET", "/v1/config", listed=False),
-    Endpoint("getToken", "POST", "/v1/oauth/tokens", listed=False),
+    Endpoint("getConfig", "GET", "/v1/config", is_listed=False),
+    Endpoint("getToken", "POST", "/v1/oauth/tokens", is_listed=False),
     Endpoint("listNamespaces", "GET", NAMESPACES),
     Endpoint("createNamespace", "POST", NAMESPACES),
     Endpoint("loadNamespaceMetadata", "GET", NAMESPACE),
@@ -79,6 +81,7 @@ ENDPOINTS = (
         "POST",
         f"{BASE}/transactions/commit",
         "commit the tables one by one, or let a build publish its outputs together",
+        is_listed_on_branches=False,
     ),
     Endpoint("listViews", "GET", VIEWS),
     Endpoint("createView", "POST", VIEWS, f"views are shared by all branches; {_ON_MASTER}"),
@@ -97,9 +100,13 @@ ENDPOINTS = (
 _VARIABLE = "{"
 
 
-def listed_endpoints() -> list[str]:
-    """List for `/v1/config` what clients may ask of the server."""
-    return [endpoint.declaration for endpoint in ENDPOINTS if endpoint.listed]
+def listed_endpoints(*, on_branch: bool = False) -> list[str]:
+    """List for `/v1/config` what clients may ask of the server, with the header of a branch or without."""
+    return [
+        endpoint.declaration
+        for endpoint in ENDPOINTS
+        if endpoint.is_listed and (endpoint.is_listed_on_branches or not on_branch)
+    ]
 
 
 UNSUPPORTED = (

@@ -19,6 +19,8 @@ PATH_PROPERTIES = frozenset(
         "write.folder-storage.path",
     }
 )
+LOCATION = "location"
+"""The property of a namespace that says in which folder clients put its tables."""
 _UNREADABLE = re.compile(r"[\x00-\x1f\x7f?#\\]")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
 MAX_PART = 255
@@ -27,7 +29,8 @@ MAX_LOCATION = 900
 """Characters: files lie below a location, and the key of an object has at most 1,024 bytes."""
 SHOWN = 60
 """Characters of a long location in a refusal."""
-_GIVEN_END = r"-[0-9a-f]{8}"
+_GIVEN_END = r"-(?:[0-9a-f]{8}|[0-9a-f]{32})"
+"""The random end of a table's folder: this server writes 8 digits, clients that choose the folder themselves write a UUID."""
 # What every reader of a location takes for the same folder: no escape, no empty part, no way up, nothing but ASCII.
 _PLAIN = re.compile(r"(?:file:(?://)?|s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:/(?!\.+(?:/|$))[A-Za-z0-9_.=@+-]+)+")
 
@@ -86,14 +89,19 @@ def spell(location: str) -> list[str]:
     return [usual, usual.replace("file://", "file:", 1)] if host == "file://" else [usual]
 
 
+def namespace_folder(*, warehouse: str, levels: Sequence[str]) -> str:
+    """Return the folder of a namespace: `<warehouse>/<levels>`."""
+    return "/".join([warehouse.rstrip("/"), *(_namespace_folder(level) for level in levels)])
+
+
 def table_folder(*, warehouse: str, levels: Sequence[str], name: str) -> str:
-    """Return the folder name of a table without its random end: `<warehouse>/<levels>/<table>`."""
+    """Return the folder of a table without its random end: `<warehouse>/<levels>/<table>`."""
     # A name may hold anything, a folder may not. Two names that meet here are kept apart by the random end.
-    return "/".join([warehouse.rstrip("/"), *(_namespace_folder(level) for level in levels), _folder(name)])
+    return f"{namespace_folder(warehouse=warehouse, levels=levels)}/{_folder(name)}"
 
 
 def is_given_location(location: str, *, warehouse: str, levels: Sequence[str], name: str) -> bool:
-    """Return whether a location is, letter by letter, one that this server gives to a table of this name."""
+    """Return whether a location is, letter by letter, one of the folders that a table of this name may have."""
     folder = table_folder(warehouse=warehouse, levels=levels, name=name)
     return re.fullmatch(re.escape(folder) + _GIVEN_END, location, re.ASCII) is not None
 

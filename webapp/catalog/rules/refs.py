@@ -95,20 +95,26 @@ def split_path(raw_path: str) -> tuple[str, ...]:
     return tuple(_decode(segment) for segment in raw_path.strip("/").split("/"))
 
 
-def read_namespace(text: str) -> Levels:
-    """Read the levels of a namespace from a path segment that is already decoded."""
-    return check_levels(text.split(SEPARATOR))
+def read_namespaces(text: str) -> tuple[Levels, ...]:
+    """Read the namespaces that a decoded path segment may mean, the likeliest first.
+
+    A client may be configured to separate levels by a point, which a level may contain, too.
+    """
+    levels = check_levels(text.split(SEPARATOR))
+    parts = text.split(".")
+    return (levels, tuple(parts)) if len(levels) == 1 and len(parts) > 1 and all(parts) else (levels,)
 
 
 def read_parents(text: str) -> tuple[Levels, ...]:
-    """Read the namespaces that a query parameter may mean, the likeliest reading first.
+    """Read the namespaces that a query parameter may mean, the likeliest first.
 
     Some clients encode each level before the whole is encoded as a parameter, some even the separator; others do not.
     """
     literal = check_levels(text.split(SEPARATOR))
     decoded = check_levels(_decode(part) for part in re.split("\x1f|%1f", text, flags=re.IGNORECASE))
     is_plain = SEPARATOR in text or "%1f" not in text.lower()
-    return tuple(dict.fromkeys([literal, decoded] if is_plain else [decoded, literal]))
+    readings = [literal, decoded] if is_plain else [decoded, literal]
+    return tuple(dict.fromkeys([*readings, *read_namespaces(text)]))
 
 
 def check_levels(levels: Iterable[object]) -> Levels:

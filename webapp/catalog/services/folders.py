@@ -18,12 +18,14 @@ from webapp.catalog.rules.locations import (
     is_given_location,
     is_inside,
     is_own_folder,
+    namespace_folder,
     overlap,
     spell,
+    split_location,
     table_folder,
     top_folder,
 )
-from webapp.catalog.rules.refs import TableRef
+from webapp.catalog.rules.refs import Levels, TableRef
 from webapp.catalog.storage import metadata_files
 from webapp.catalog.storage.metadata_files import store_of
 from webapp.core import clock
@@ -42,17 +44,37 @@ def check_location(stated: str | None, own: str) -> None:
         raise Malformed(message)
 
 
-def place_table(stated: str | None, ref: TableRef, *, by: Principal | None) -> str:
-    """Return where a new table is to lie: where a staged create has said, else as `place_view`."""
-    location = "" if stated is None else stated.rstrip("/")
-    if is_given_location(location, warehouse=warehouse(), levels=ref.namespace, name=ref.name):
-        return location
-    return place_view(stated, ref, by=by)
+def check_namespace_location(location: str, levels: Levels) -> None:
+    """Refuse a location of a namespace in which its tables could not lie.
+
+    Raises:
+        Malformed: it is neither the namespace's folder in the warehouse nor inside a prefix beside it.
+
+    """
+    chosen = location.rstrip("/")
+    own = namespace_folder(warehouse=warehouse(), levels=levels)
+    check_length(chosen)
+    is_prefix = any(split_location(chosen) == split_location(prefix) for prefix in settings.TRIBUTARY_LOCATIONS)
+    if split_location(chosen) != split_location(own) and not is_prefix and find_prefix(chosen) is None:
+        places = "".join(f", or name a folder inside {prefix}" for prefix in settings.TRIBUTARY_LOCATIONS)
+        message = (
+            f"Namespace {'.'.join(levels)} cannot have the location {location}: no table may lie there. "
+            f"Leave it out for {own}{places}"
+        )
+        raise Malformed(message)
 
 
-def place_view(stated: str | None, ref: TableRef, *, by: Principal | None) -> str:
-    """Return where a table or view is to lie: where its client says, if below a prefix and free, else in the warehouse."""
+def place(stated: str | None, ref: TableRef, *, by: Principal | None) -> str:
+    """Return where a new table or view will lie.
+
+    A client may state a folder of the warehouse with the name of the table, or one inside a prefix beside the warehouse.
+    It must be free. Without a statement the server chooses a folder in the warehouse.
+    """
     own = new_location(ref)
+    given = "" if stated is None else stated.rstrip("/")
+    if is_given_location(given, warehouse=warehouse(), levels=ref.namespace, name=ref.name):
+        _check_free(given, by=by)
+        return given
     # A job writes the tables that it was started for, where they lie.
     chosen = "" if stated is None or by is None or by.job is not None else stated.rstrip("/")
     check_length(chosen)

@@ -10,7 +10,9 @@ from webapp.catalog import permissions
 from webapp.catalog.models import Namespace
 from webapp.catalog.queries import namespace_properties
 from webapp.catalog.rules.errors import AlreadyExists, NamespaceNotEmpty
+from webapp.catalog.rules.locations import LOCATION
 from webapp.catalog.rules.refs import SEPARATOR, Levels, check_levels
+from webapp.catalog.services.folders import check_namespace_location
 from webapp.core.errors import InvalidInput
 from webapp.core.principals import Principal
 
@@ -28,6 +30,7 @@ def create_namespace(*, levels: Levels, properties: Mapping[str, str], by: Princ
         and not any(tuple(table.split(".")[: len(levels)]) == levels for table in by.job.outputs)
     ):
         raise permissions.no_such_namespace(levels)
+    _check_properties(levels, properties)
     with transaction.atomic():
         # Who makes the first namespace of a folder owns it: a refusal takes that back.
         if by is not None and by.job is None:
@@ -68,6 +71,7 @@ def update_properties(
 
     """
     permissions.check_namespace(by, levels, "maintain")
+    _check_properties(levels, updates)
     both = sorted(set(removals) & set(updates))
     if both:
         message = f"Invalid namespace update: cannot simultaneously set and remove keys: {both}"
@@ -101,6 +105,11 @@ def drop_namespace(*, levels: Levels, by: Principal | None) -> None:
     except (ProtectedError, IntegrityError):
         message = f"Namespace is not empty: {'.'.join(levels)}"
         raise NamespaceNotEmpty(message) from None
+
+
+def _check_properties(levels: Levels, properties: Mapping[str, str]) -> None:
+    if LOCATION in properties:
+        check_namespace_location(properties[LOCATION], levels)
 
 
 def _exists(levels: Levels) -> AlreadyExists:

@@ -27,7 +27,7 @@ from webapp.catalog.services.folders import (
     find_root,
     make_folders,
     new_location,
-    place_table,
+    place,
     stage_location,
     take_location,
 )
@@ -99,7 +99,7 @@ def _create_once(ref: TableRef, request: CreateRequest, *, by: Principal | None)
 
 
 def _create_new(ref: TableRef, request: CreateRequest, *, by: Principal | None) -> TableView:
-    location = place_table(request.location, ref, by=by)
+    location = place(request.location, ref, by=by)
     updates = commits.creation_updates(request, None)
     commit = CommitRequest(requirements=(), updates=updates, branch=None if request.stage else ref.branch)
     metadata = commits.create(commit, uuid=str(uuid4()), location=location, version=request.version, now_ms=now_ms())
@@ -208,7 +208,7 @@ def _create_by_commit(ref: TableRef, request: CommitRequest, *, by: Principal | 
         message = f"{ref.table} is gone: a job writes tables that were there when it began"
         raise Forbidden(message)
     stated = next((update for update in request.updates if update.get("action") == "set-location"), None)
-    location = place_table(None if stated is None else str(stated.get("location")), ref, by=by)
+    location = place(None if stated is None else str(stated.get("location")), ref, by=by)
     metadata = commits.create(
         replace(request, branch=ref.branch), uuid=str(uuid4()), location=location, now_ms=now_ms()
     )

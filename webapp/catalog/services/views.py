@@ -18,7 +18,7 @@ from webapp.catalog.services.folders import (
     check_register_source,
     find_root,
     make_folders,
-    place_view,
+    place,
     take_location,
 )
 from webapp.catalog.services.idempotency import act
@@ -39,7 +39,7 @@ def make_view(*, ref: TableRef, request: CreateViewRequest, by: Principal | None
 
     """
     permissions.check_view(by, ref, "write")
-    location = place_view(request.location, ref, by=by)
+    location = place(request.location, ref, by=by)
     metadata = create_view(request, uuid=str(uuid4()), location=location, now_ms=now_ms())
     return _insert(ref, metadata, by=by)
 
@@ -124,7 +124,7 @@ def drop_view(*, ref: TableRef, by: Principal | None) -> None:
 def _find_place(ref: TableRef, location: str, updates: Sequence[dict[str, Any]], *, by: Principal | None) -> str:
     """Return where a commit moves a view to; it has no files but its metadata, whose history the next one holds."""
     named = [str(update.get("location")).rstrip("/") for update in updates if update.get("action") == "set-location"]
-    return location if not named or named[-1] == location else place_view(named[-1], ref, by=by)
+    return location if not named or named[-1] == location else place(named[-1], ref, by=by)
 
 
 def _swap(ref: TableRef, row: ViewRow, after: dict[str, Any], *, is_moved: bool, by: Principal | None) -> None:
