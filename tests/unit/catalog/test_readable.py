@@ -82,12 +82,14 @@ FINE: dict[str, list[dict[str, Any]]] = {
     "a transform of tomorrow": spec({"transform": "zorder"}),
     "a sort order": order(direction="desc"),
     "statistics": statistics(),
+    "statistics of a file outside of the table": statistics(**{"statistics-path": "s3://elsewhere/stats.puffin"}),
     "a key": key(properties={"a": "b"}),
     **{
         f"{name} = {value}": properties(name, value)
         for name, value in (
             ("schema.name-mapping.default", '[{"field-id": 1, "names": ["id", "key"]}, {"names": [], "fields": []}]'),
             ("write.parquet.compression-codec", "ZSTD"),
+            ("write.avro.compression-codec", "null"),
             ("write.parquet.compression-level", "-1"),
             ("write.metadata.metrics.column.a.b", "truncate(16)"),
             ("write.parquet.bloom-filter-enabled.column.a", "42"),
@@ -155,20 +157,37 @@ BAD: dict[str, list[dict[str, Any]]] = {
             ("schema.name-mapping.default", '[{"names": ["a"], "fields": 1}]'),
             ("schema.name-mapping.default", "[" * 100_000),
             ("schema.name-mapping.default", '[{"names": ["a", "b"], "fields": ' * 60 + "[]" + "}]" * 60),
-            ("write.parquet.compression-codec", "bogus"),
-            ("write.delete.parquet.compression-codec", "bogus"),
-            ("write.format.default", "exe"),
-            ("write.metadata.metrics.default", "everything"),
-            ("write.metadata.metrics.column.a", "truncate(0)"),
-            ("write.parquet.row-group-limit", "0"),
-            ("write.delete.parquet.page-size-bytes", "many"),
-            ("write.parquet.bloom-filter-fpp.column.a", "1.5"),
-            ("write.distribution-mode", "sideways"),
         )
     },
     "a property's name of any length": properties("p" * 60_000, "x"),
     "a property of any length": properties("p", "x" * 20_000_001),
 }
+
+
+CLIENTS_FAIL = (
+    ("write.parquet.compression-codec", "bogus"),
+    ("write.delete.parquet.compression-codec", "bogus"),
+    ("write.format.default", "exe"),
+    ("write.metadata.metrics.default", "everything"),
+    ("write.metadata.metrics.column.a", "truncate(0)"),
+    ("write.parquet.row-group-limit", "0"),
+    ("write.delete.parquet.page-size-bytes", "many"),
+    ("write.parquet.bloom-filter-fpp.column.a", "1.5"),
+    ("write.distribution-mode", "sideways"),
+    ("commit.retry.num-retries", "many"),
+    ("read.split.target-size", "9" * 20),
+    ("gc.enabled", "perhaps"),
+)
+
+
+@pytest.mark.parametrize(("name", "value"), CLIENTS_FAIL)
+def test_only_a_branch_is_refused_a_value_at_which_clients_fail(name: str, value: str) -> None:
+    with pytest.raises(Malformed, match=f"Property {name} must be .*all branches"):
+        change(TABLE, *properties(name, value), branch="b")
+    after = change(TABLE, *properties(name, value))
+    check_foreign(normalise(after), now_ms=NOW)
+    assert after["properties"][name] == value
+    assert change(after, *columns("date"), branch="b")["properties"][name] == value  # another act on the branch
 
 
 @pytest.mark.parametrize("branch", [None, "b"])
@@ -300,9 +319,6 @@ def damaged() -> Iterator[tuple[str, Metadata]]:
         "default order": {"default-sort-order-id": 9},
         "sequence": {"last-sequence-number": "x"},
         "statistics": {"statistics": [{}]},
-        "statistics elsewhere": {
-            "statistics": [{**FILE, **SIZES, "blob-metadata": [], "statistics-path": "file:///x"}]
-        },
         "keys": {"encryption-keys": "x"},
         "half a key": {"encryption-keys": [{"key-id": "k"}]},
         "columns": {"schemas": [schema(field(1, "id", "bogus"), **{"schema-id": 0})]},

@@ -28,7 +28,7 @@ from webapp.catalog.rules.protection import REMOVALS, check_branch_update, check
 from webapp.catalog.rules.readable import check_partition_names
 from webapp.catalog.rules.refs import is_internal
 from webapp.catalog.rules.requirements import check_requirements, is_create
-from webapp.catalog.rules.table_properties import check_from_branch
+from webapp.catalog.rules.table_properties import check_from_branch, check_values
 from webapp.catalog.rules.updates import apply_updates
 from webapp.core.names import find_branch_problem
 
@@ -346,6 +346,7 @@ def create_on_branch(metadata: Metadata, request: CommitRequest, *, now_ms: int)
         updates.append(update)
     view = _commit_view(metadata, request, branch)
     after = apply_updates(view, _as_main(updates, "ref-name", branch, branch), now_ms=now_ms)
+    check_values(view["properties"], after["properties"])
     return _checked(metadata, lens.put(metadata, after, branch), request)
 
 

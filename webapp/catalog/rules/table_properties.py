@@ -1,7 +1,7 @@
 """Values of table properties that clients can work with.
 
-Properties are the whole table's, also where a branch's writer sets them. A value at which a client fails would take the table
-away from everybody who reads or writes it, whichever branch.
+Properties belong to the whole table. Who writes it without a header may store any value, as in every Iceberg catalog. Who
+writes a branch may not store a value that makes clients fail: it would stop the readers and writers of all other branches.
 """
 
 import re
@@ -89,7 +89,8 @@ SWITCHES = frozenset(
 )
 """Properties that clients read as true or false."""
 _FORMATS = frozenset({"parquet", "avro", "orc"})
-_AVRO_CODECS = frozenset({"uncompressed", "snappy", "gzip", "zstd"})
+# Java's names, then those that PyIceberg knows besides.
+_AVRO_CODECS = frozenset({"uncompressed", "snappy", "gzip", "zstd", "null", "deflate", "zstandard", "bzip2"})
 _DISTRIBUTIONS = frozenset({"none", "hash", "range"})
 _PLANNING = frozenset({"auto", "local", "distributed"})
 _WRITE_MODES = frozenset({"copy-on-write", "merge-on-read"})
@@ -130,16 +131,12 @@ _DISTINCT = "write.parquet.bloom-filter-ndv.column."
 
 
 def check_properties(properties: Mapping[str, str]) -> None:
-    """Refuse properties that Java's clients do not read back, and values at which clients of every branch fail."""
+    """Refuse properties that Java's clients cannot read back, and a name mapping that no client can read."""
     for key, value in properties.items():
         if len(key) > LONGEST_NAME or len(value) > LONGEST_TEXT:
             message = (
                 f"Property {key[:100]} is too long: {LONGEST_NAME} characters for a name, {LONGEST_TEXT} for a value"
             )
-            raise Malformed(message)
-        expectation = _find_expectation(key, value)
-        if expectation:
-            message = f"Property {key[:100]} must be {expectation}, not {value[:100]!r}"
             raise Malformed(message)
     if NAME_MAPPING in properties:
         read_name_mapping(properties[NAME_MAPPING])
@@ -198,8 +195,21 @@ def _walk_mapping(fields: Any, above: tuple[str, ...]) -> Iterator[tuple[tuple[s
             yield from _walk_mapping(item.get("fields", []), (*above, name))
 
 
+def check_values(before: Mapping[str, str], after: Mapping[str, str]) -> None:
+    """Refuse from a branch values at which the clients of all branches fail."""
+    for key, value in after.items():
+        expectation = "" if before.get(key) == value else _find_expectation(key, value)
+        if expectation:
+            message = (
+                f"Property {key[:100]} must be {expectation}, not {value[:100]!r}: it holds for all branches. "
+                "Without the X-PLTR-Branch header any value is stored."
+            )
+            raise Malformed(message)
+
+
 def check_from_branch(before: Mapping[str, str], after: Mapping[str, str]) -> None:
-    """Refuse from a branch a change of properties that lets other branches read other rows, or load other code."""
+    """Refuse from a branch a change of properties that lets other branches read other rows, load other code, or fail."""
+    check_values(before, after)
     for key in sorted(OF_EVERYBODY | {NAME_MAPPING}):
         if before.get(key) != after.get(key) and not _is_only_wider(key, before, after):
             message = (
