@@ -108,6 +108,28 @@ def test_a_location_in_which_no_table_may_lie_is_refused_with_the_namespace(writ
     assert writer.call("GET", "namespaces/shop%1Fn1").body["properties"] == {"location": f"{own}/n1"}
 
 
+def test_only_a_table_without_snapshots_moves(writer: Catalog, lake: Path) -> None:
+    """A client that replaces a table may name another location for it."""
+    first = writer.create_table("shop.t").metadata["location"]
+    move = {"action": "set-location", "location": f"file:{lake}/moved/"}
+    moved = writer.commit("shop.t", move, {"action": "set-properties", "updates": {"a": "1"}})
+    assert moved.metadata["location"] == Table.objects.get().location == f"file:{lake}/moved"
+    assert moved.body["metadata-location"].startswith(f"file:{lake}/moved/metadata/00001-")
+    assert [entry["metadata-file"].startswith(first) for entry in moved.metadata["metadata-log"]] == [True]
+    assert writer.append("shop.t").status == 200
+    assert writer.create_table("shop.u", location=f"file:{lake}/moved/below").status == 400
+    for catalog, location, status in (
+        (writer, f"file:{lake}/again", 400),
+        (writer, f"{first}", 400),
+        (writer.on("b"), f"file:{lake}/again", 403),
+    ):
+        refused = catalog.commit("shop.t", {"action": "set-location", "location": location})
+        assert refused.status == status, location
+    writer.create_table("shop.u")
+    for location in (f"file:{lake}/moved", f"file:{lake}/moved/x", f"file:{lake}", "file:/etc/x", first):
+        assert writer.commit("shop.u", {"action": "set-location", "location": location}).status == 400, location
+
+
 def test_a_client_says_where_a_table_lies_in_each_way_of_making_one(writer: Catalog, lake: Path) -> None:
     made = writer.create_table("shop.plain", location=f"file:{lake}/plain/")
     assert made.metadata["location"] == f"file:{lake}/plain"
@@ -231,6 +253,7 @@ def test_a_view_does_not_move_to_a_location_that_is_too_long(catalog: Catalog, l
 
 def test_the_location_of_what_is_there_stays(catalog: Catalog, lake: Path) -> None:
     catalog.create_table("shop.t", location=f"file:{lake}/t")
+    assert catalog.append("shop.t").status == 200
     assert catalog.commit("shop.t", {"action": "set-location", "location": f"file:{lake}/u"}).status == 400
     assert catalog.on("a").create_table("shop.p", location=f"file:{lake}/p").status == 200
     assert catalog.on("b").create_table("shop.p", location=f"file:{lake}/q").status == 400

@@ -43,6 +43,21 @@ def test_the_life_of_a_view(catalog: Catalog) -> None:
     assert catalog.call("POST", "namespaces/shop/register-view", kept).metadata == made.metadata
 
 
+def test_a_view_says_where_its_metadata_lies(catalog: Catalog) -> None:
+    location = create(catalog, "first").metadata["location"]
+    named = {"action": "set-properties", "updates": {"write.metadata.path": f"{location}/other/"}}
+    moved = catalog.call("POST", f"{PATH}/first", {"updates": [named]})
+    assert moved.body["metadata-location"].startswith(f"{location}/other/00001-")
+    assert catalog.call("GET", f"{PATH}/first").body == moved.body
+    for outside in ("file:///tmp/x", f"{location}2", f"{location}/../x"):
+        named = {"action": "set-properties", "updates": {"write.metadata.path": outside}}
+        assert catalog.call("POST", f"{PATH}/first", {"updates": [named]}).status == 400
+        assert create(catalog, "second", properties={"write.metadata.path": outside}).status == 400
+    back = {"action": "remove-properties", "removals": ["write.metadata.path"]}
+    again = catalog.call("POST", f"{PATH}/first", {"updates": [back]})
+    assert again.body["metadata-location"].startswith(f"{location}/metadata/00002-")
+
+
 def test_names_are_shared_with_tables(catalog: Catalog) -> None:
     create(catalog)
     catalog.create_table("shop.t")

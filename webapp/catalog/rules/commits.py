@@ -132,17 +132,17 @@ def _changes_tag(metadata: Metadata | None, request: CommitRequest) -> bool:
     )
 
 
-def commit(metadata: Metadata, request: CommitRequest, *, now_ms: int) -> Metadata:
-    """Return the table's metadata after a commit; the same object when it changes nothing."""
+def commit(metadata: Metadata, request: CommitRequest, *, now_ms: int, place: str = "") -> Metadata:
+    """Return the table's metadata after a commit; the same object when it changes nothing. It may move to `place`."""
     _check_refs(metadata, request)
     if request.branch is None:
-        return _commit_plainly(metadata, request, now_ms=now_ms)
+        return _commit_plainly(metadata, request, now_ms=now_ms, place=place)
     return _commit_on_branch(metadata, request, now_ms=now_ms)
 
 
-def _commit_plainly(metadata: Metadata, request: CommitRequest, *, now_ms: int) -> Metadata:
+def _commit_plainly(metadata: Metadata, request: CommitRequest, *, now_ms: int, place: str) -> Metadata:
     check_requirements(request.requirements, metadata)
-    after = apply_updates(metadata, store_partition_names(request.updates, metadata), now_ms=now_ms)
+    after = apply_updates(metadata, store_partition_names(request.updates, metadata), now_ms=now_ms, place=place)
     gone = {
         update["ref-name"]
         for update in request.updates

@@ -67,6 +67,8 @@ class Fold:
     metadata: Metadata
     now_ms: int
     creating: bool = False
+    place: str = ""
+    """Where the table may move to."""
     last_schema: int | None = None
     last_spec: int | None = None
     last_order: int | None = None
@@ -78,10 +80,10 @@ class Fold:
 
 
 def apply_updates(
-    metadata: Metadata, updates: Iterable[dict[str, Any]], *, now_ms: int, creating: bool = False
+    metadata: Metadata, updates: Iterable[dict[str, Any]], *, now_ms: int, creating: bool = False, place: str = ""
 ) -> Metadata:
-    """Return the metadata after the updates; the same object when they change nothing."""
-    fold = Fold(metadata=metadata.copy(), now_ms=now_ms, creating=creating)
+    """Return the metadata after the updates; the same object when they change nothing. The table may move to `place`."""
+    fold = Fold(metadata=metadata.copy(), now_ms=now_ms, creating=creating, place=place)
     for update in updates:
         action = field(update, "action", str, where="update")
         apply = UPDATES.get(action)
@@ -455,9 +457,13 @@ def _remove_snapshot_ref(fold: Fold, update: dict[str, Any]) -> None:
 
 def _set_location(fold: Fold, update: dict[str, Any]) -> None:
     location = field(update, "location", str, where="set-location").rstrip("/")
-    if location != fold.metadata["location"]:
-        message = "A table's location is given when it is made; it cannot be set"
+    if location == fold.metadata["location"]:
+        return
+    if location != fold.place:
+        message = "The location of a table is chosen when it is made; only a table without snapshots can move"
         raise Malformed(message)
+    check_path_properties(fold.metadata["properties"], location=location)
+    fold.metadata["location"] = location
 
 
 def _set_properties(fold: Fold, update: dict[str, Any]) -> None:

@@ -4,7 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from webapp.catalog.rules.access import METADATA_PATH
 from webapp.catalog.rules.errors import CommitFailed, IllegalArgument, Invalid, Malformed
+from webapp.catalog.rules.locations import check_path_properties, is_inside
 from webapp.catalog.rules.metadata import check_schema, field, find, objects, optional_field, same_schema, texts
 
 ViewMetadata = dict[str, Any]
@@ -110,6 +112,12 @@ def normalise_view(raw: dict[str, Any]) -> ViewMetadata:
     return {**raw, "properties": texts(raw, "properties", where=where) if raw.get("properties") is not None else {}}
 
 
+def metadata_folder(metadata: ViewMetadata) -> str | None:
+    """Return the folder that a view's property names for its metadata files; None for `metadata` in its location."""
+    named = metadata["properties"].get(METADATA_PATH, "").rstrip("/")
+    return named if named and is_inside(named, metadata["location"]) else None
+
+
 def _check_requirement(requirement: dict[str, Any], metadata: ViewMetadata) -> None:
     kind = field(requirement, "type", str, where="requirement")
     if kind != "assert-view-uuid":
@@ -155,6 +163,7 @@ def _set_location(fold: _Fold, update: dict[str, Any]) -> None:
 
 def _set_properties(fold: _Fold, update: dict[str, Any]) -> None:
     updates = texts(update, "updates", where="set-properties")
+    check_path_properties(updates, location=fold.place or fold.metadata["location"])
     fold.metadata["properties"] = {**fold.metadata["properties"], **updates}
 
 

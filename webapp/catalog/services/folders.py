@@ -205,9 +205,9 @@ def _staged_since() -> datetime:
     return clock.cautious_now() - STAGED_FOR
 
 
-def make_folders(location: str) -> None:
-    """Prepare the place of a new table for its writers."""
-    metadata_files.make_table_folders(location, root=find_prefix(location))
+def make_folders(location: str, *, metadata: str | None = None) -> None:
+    """Prepare the place of a new table or view for its writers, with the folder of its metadata if it has another name."""
+    metadata_files.make_table_folders(location, root=find_prefix(location), metadata=metadata)
 
 
 def find_prefix(location: str) -> str | None:

@@ -21,6 +21,7 @@ from webapp.catalog.rules.iceberg import Metadata, MetadataLogEntry
 from webapp.catalog.rules.pointers import Pointer
 from webapp.catalog.rules.refs import TableRef
 from webapp.catalog.rules.updates import last_updated
+from webapp.catalog.services.folders import make_folders, take_location
 from webapp.catalog.services.idempotency import act
 from webapp.catalog.services.turns import take_writers_turn
 from webapp.catalog.storage import metadata_files
@@ -84,9 +85,11 @@ def write_next(row: TableRow, base: Metadata, after: Metadata, *, leaves_room: b
         # A snapshot may be dated up to a minute ahead of this machine; the table is never older than its snapshot.
         after["last-updated-ms"] if after["last-updated-ms"] != base["last-updated-ms"] else 0,
     )
-    current = metadata_files.read(row)
+    current, location = metadata_files.read(row), after["location"]
+    if location != row.location:
+        make_folders(location)
     return metadata_files.write(
-        following, location=row.location, version=row.version + 1, after=current, leaves_room=leaves_room
+        following, location=location, version=row.version + 1, after=current, leaves_room=leaves_room
     )
 
 
@@ -146,7 +149,11 @@ def _move(move: Move, *, by: Principal | None, check: bool) -> None:
     if check:
         for branch, _before, _after in announced:
             ports.check_commit(table=move.ref.table, branch=branch, by=by)
+    location = move.file.metadata["location"]
+    if location != move.row.location:
+        take_location(location, file=move.file.location, by=by)
     moved = Table.objects.filter(pk=move.row.id, version=move.row.version).update(
+        location=location,
         metadata_location=move.file.location,
         version=move.row.version + 1,
         uuid=move.file.uuid,

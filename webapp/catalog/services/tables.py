@@ -184,11 +184,22 @@ def _prepare(ref: TableRef, row: TableRow, request: CommitRequest, *, by: Princi
     if request.creates and request.branch is not None:
         after = commits.create_on_branch(base, request, now_ms=now_ms())
     else:
-        after = commits.commit(base, request, now_ms=now_ms())
+        to = _find_new_place(ref, base, request, by=by)
+        after = commits.commit(base, request, now_ms=now_ms(), place=to)
     if after is base:
         return None
     leaves_room = MASTER not in {target or branch for branch, target in staged_for.items()}
     return Move(ref, row, base, write_next(row, base, after, leaves_room=leaves_room), frozenset(touched))
+
+
+def _find_new_place(ref: TableRef, base: Metadata, request: CommitRequest, *, by: Principal | None) -> str:
+    """Return where a commit moves a table to, which as yet has no files but its metadata; empty if it does not move."""
+    named = [
+        str(update.get("location")).rstrip("/") for update in request.updates if update.get("action") == "set-location"
+    ]
+    if base["snapshots"] or request.branch is not None or set(named) <= {base["location"]}:
+        return ""
+    return place(named[-1], ref, by=by)
 
 
 def _chain_for_write(ref: TableRef, base: Metadata, *, by: Principal | None) -> tuple[str, ...]:

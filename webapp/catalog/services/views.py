@@ -12,7 +12,13 @@ from webapp.catalog.models import Table, View
 from webapp.catalog.queries import ViewRow, ViewView, find_view, load_view_metadata
 from webapp.catalog.rules.errors import AlreadyExists
 from webapp.catalog.rules.refs import TableRef, check_name
-from webapp.catalog.rules.views import CreateViewRequest, create_view, normalise_view, replace_view
+from webapp.catalog.rules.views import (
+    CreateViewRequest,
+    create_view,
+    metadata_folder,
+    normalise_view,
+    replace_view,
+)
 from webapp.catalog.services.folders import (
     check_register_folder,
     check_register_source,
@@ -129,8 +135,7 @@ def _find_place(ref: TableRef, location: str, updates: Sequence[dict[str, Any]],
 
 def _swap(ref: TableRef, row: ViewRow, after: dict[str, Any], *, is_moved: bool, by: Principal | None) -> None:
     location = after["location"]
-    make_folders(location)
-    file = metadata_files.write(after, location=location, version=row.version + 1)
+    file = _write(after, version=row.version + 1)
     # When another error is raised, the outcome may be unknown: the file, a small one, stays for the collector.
     try:
         with act():
@@ -160,8 +165,7 @@ def _insert(ref: TableRef, metadata: dict[str, Any], *, by: Principal | None, is
     _check_free(ref)
     check_name(ref.name, what="view")
     location = metadata["location"]
-    make_folders(location)
-    file = metadata_files.write(metadata, location=location, version=0)
+    file = _write(metadata, version=0)
     try:
         with act():
             take_location(location, file=file.location, by=by, shared_with=View if is_registered else None)
@@ -180,6 +184,12 @@ def _insert(ref: TableRef, metadata: dict[str, Any], *, by: Principal | None, is
         metadata_files.delete(file)
         raise
     return ViewView(metadata, file.location)
+
+
+def _write(metadata: dict[str, Any], *, version: int) -> MetadataFile:
+    location, folder = metadata["location"], metadata_folder(metadata)
+    make_folders(location, metadata=folder)
+    return metadata_files.write(metadata, location=location, folder=folder, version=version)
 
 
 def _check_free(ref: TableRef) -> None:

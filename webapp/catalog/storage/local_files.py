@@ -212,12 +212,13 @@ def walk(location: str) -> Iterator[StoredObject]:
                 yield StoredObject(f"file://{quote(str(path))}", status.st_size, at)
 
 
-def make_table_folders(location: str, *, root: str | None = None) -> None:
-    """Make a table's folders; job processes of other users read in them, so their modes do not depend on the umask.
+def make_table_folders(location: str, *, root: str | None = None, metadata: str | None = None) -> None:
+    """Make the folders of a table or view, for which the umask has no say: job processes of other users read in them.
 
     Args:
         location: the table's.
         root: below it others may have put anything, so no link is followed there.
+        metadata: the folder of its metadata files, if it is not `metadata`.
 
     Raises:
         Malformed: a link, or what is no folder, is in the way.
@@ -227,11 +228,12 @@ def make_table_folders(location: str, *, root: str | None = None) -> None:
     with _explained():
         if root is not None:
             _make_passable(local_path(root))
-        for name in _PARTS:
+        parts = [folder / name for name in _PARTS]
+        for part in parts if metadata is None else [*parts, local_path(metadata)]:
             if root is None:
-                _make_passable(folder / name)
+                _make_passable(part)
             else:
-                _make_below(root, folder / name)
+                _make_below(root, part)
         sync_folder(folder)
         sync_folder(folder.parent)
 

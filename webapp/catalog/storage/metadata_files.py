@@ -228,19 +228,20 @@ def write(
     *,
     location: str,
     version: int,
+    folder: str | None = None,
     after: MetadataFile | None = None,
     leaves_room: bool = False,
 ) -> MetadataFile:
     """Write the next metadata file of a table or view, `after` the current one; when this returns, it survives a power cut.
 
-    What touches branches alone `leaves_room` to master.
+    It goes into a folder that is there, by default `metadata`. What touches branches alone `leaves_room` to master.
 
     Raises:
         TooLarge: it would grow beyond what anybody should have to read.
 
     """
     name = f"{version:05d}-{uuid4()}.metadata.json"
-    target = f"{location}/metadata/{name}"
+    target = f"{folder or f'{location}/metadata'}/{name}"
     members = Members(_written(content), like=None if after is None else after.members)
     limit = LARGEST_BYTES - LARGEST_BYTES // LEFT_TO_MASTER if leaves_room else LARGEST_BYTES
     if len(members.text) > limit and (after is None or len(members.text) > len(after.raw)):
@@ -267,9 +268,9 @@ def forget_all() -> None:
     _cache.clear()
 
 
-def make_table_folders(location: str, *, root: str | None = None) -> None:
-    """Prepare the place of a new table for its writers; below a root no link is followed."""
-    store_of(location).make_table_folders(location, root=root)
+def make_table_folders(location: str, *, root: str | None = None, metadata: str | None = None) -> None:
+    """Prepare the place of a new table or view for its writers; below a root no link is followed."""
+    store_of(location).make_table_folders(location, root=root, metadata=metadata)
 
 
 def remove_tree(location: str, *, root: str) -> None:

@@ -61,9 +61,9 @@ def remove_empty(location: str, folders: Iterable[Path]) -> None:
     _ = location, folders
 
 
-def make_table_folders(location: str, *, root: str | None = None) -> None:
+def make_table_folders(location: str, *, root: str | None = None, metadata: str | None = None) -> None:
     """Do nothing: an object store has no folders."""
-    _ = location, root
+    _ = location, root, metadata
 
 
 def holds_files(location: str, *, root: str, but: str) -> bool:
