@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from datetime import timedelta
 from typing import Any
@@ -12,7 +13,9 @@ import pytest
 from django.test import Client
 
 from tests.factories.catalog import Catalog, add_column, field, head, schema, set_ref, snapshot, table_path
+from webapp.catalog.storage import metadata_files
 from webapp.catalog.storage.local_files import local_path
+from webapp.catalog.storage.metadata_files import GZIP
 from webapp.core import clock
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
@@ -309,6 +312,32 @@ def test_rename_register_unregister(catalog: Catalog) -> None:
         "POST", "namespaces/shop/register", {"name": "orders", "metadata-location": location, "overwrite": True}
     )
     assert refused.status == 403
+
+
+def test_register_takes_metadata_of_old_and_of_compressing_writers(catalog: Catalog, home: Any) -> None:
+    made = catalog.create_table("shop.old", properties={"format-version": "1"})
+    catalog.append("shop.old")
+    location = catalog.call("GET", table_path("shop.old")).body["metadata-location"]
+    written = json.loads(local_path(location).read_bytes())
+    folder = local_path(location).parent
+    catalog.call("POST", table_path("shop.old") + "/unregister")
+    files = {
+        "v1.metadata.json": json.dumps({key: written[key] for key in written if key != "table-uuid"}).encode(),
+        "v1.gz.metadata.json": gzip.compress(json.dumps(written).encode()),
+    }
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+        body = {"name": "old", "metadata-location": (folder / name).as_uri(), "overwrite": name != "v1.metadata.json"}
+        answer = catalog.call("POST", "namespaces/shop/register", body)
+        assert (answer.status, len(answer.metadata["snapshots"])) == (200, 1), name
+        uuids = {made.metadata["table-uuid"], answer.metadata["table-uuid"]}
+        assert len(uuids) == (2 if name == "v1.metadata.json" else 1)
+        catalog.call("POST", table_path("shop.old") + "/unregister")
+    bomb = gzip.compress(b" " * (metadata_files.LARGEST_BYTES + 1))
+    for content in (bomb, gzip.compress(b"{}")[:-9], GZIP, b""):
+        (folder / "v2.metadata.json").write_bytes(content)
+        body = {"name": "old", "metadata-location": (folder / "v2.metadata.json").as_uri()}
+        assert catalog.call("POST", "namespaces/shop/register", body).status == 400
 
 
 def test_register_takes_nothing_from_outside_the_tables_own_folder(catalog: Catalog, home: Any) -> None:

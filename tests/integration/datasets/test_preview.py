@@ -170,3 +170,33 @@ def test_missing_file_is_a_named_error(numbers: Dataset, home: Any) -> None:
 def test_depth_is_bounded(numbers: Dataset) -> None:
     with pytest.raises(BadRequest, match="first 10,000 rows"):
         read_preview(make.ADMIN, numbers, request=PreviewRequest(start=10_000))
+
+
+def test_file_names_with_percent_signs_are_read_as_they_are_written(connect: Callable[..., Any], user: User) -> None:
+    """Iceberg's writers put the partition's value into the path, encoded, and name the file on the disk so."""
+    words = ["é", "a/b", "10:30", "50%", "50%25", "日本", "a b", "x=y", "..", "%2e%2e", "q?#"]
+    client = connect()
+    client.create_namespace("shop")
+    rows = pa.table({"word": words, "at": [dt.datetime(2026, 1, 2, 3, n) for n in range(len(words))]})  # noqa: DTZ001
+    table = client.create_table("shop.words", rows.schema)
+    with table.update_spec() as spec:
+        spec.add_identity("word")
+        spec.add_identity("at")
+    table.append(rows)
+
+    page = read_preview(make.ADMIN, queries.get_dataset(make.who(user), "/shop/words"), request=PreviewRequest())
+
+    assert sorted(row[0] for row in page.rows) == sorted(words)
+
+
+def test_a_table_of_version_1_is_read(connect: Callable[..., Any], user: User) -> None:
+    client = connect()
+    client.create_namespace("shop")
+    rows = pa.table({"n": [1, 2]})
+    table = client.create_table("shop.old", rows.schema, properties={"format-version": "1"})
+    table.append(rows)
+    table.append(rows)
+
+    page = read_preview(make.ADMIN, queries.get_dataset(make.who(user), "/shop/old"), request=PreviewRequest())
+
+    assert sorted(row[0] for row in page.rows) == [1, 1, 2, 2]

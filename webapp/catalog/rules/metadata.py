@@ -315,15 +315,19 @@ def with_legacy_fields(metadata: Metadata) -> Metadata:
     }
 
 
-def normalise(raw: dict[str, Any]) -> Metadata:
-    """Bring metadata that another writer made into the form used here; refuses what is not table metadata."""
+def normalise(raw: dict[str, Any], *, new_uuid: str = "") -> Metadata:
+    """Bring metadata that another writer made into the form used here; refuses what is not table metadata.
+
+    Version 1 may have no UUID: such a table gets the new one.
+    """
     where = "table metadata"
     version = field(raw, "format-version", int, where=where)
     if version not in SUPPORTED_VERSIONS:
         message = f"Cannot read unsupported version {version}"
         raise Invalid(message)
+    has_none = version == 1 and raw.get("table-uuid") is None and new_uuid
     base = blank(
-        uuid=field(raw, "table-uuid", str, where=where),
+        uuid=new_uuid if has_none else field(raw, "table-uuid", str, where=where),
         location=field(raw, "location", str, where=where),
         version=version,
         now_ms=field(raw, "last-updated-ms", int, where=where),

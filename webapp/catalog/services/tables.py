@@ -245,7 +245,8 @@ def register_table(*, ref: TableRef, metadata_location: str, overwrite: bool, by
     _check_create(plain, by=by)
     row = find_table(plain)
     check_register_source(metadata_location, ref=plain, own=None if row is None else row.location, by=by)
-    metadata = normalise(metadata_files.read_foreign(metadata_location, root=str(find_root(metadata_location))))
+    raw = metadata_files.read_foreign(metadata_location, root=str(find_root(metadata_location)))
+    metadata = normalise(raw, new_uuid=(row.uuid if row is not None else "") or str(uuid4()))
     check_register_folder(metadata["location"], metadata_location=metadata_location, of=Table)
     check_foreign(metadata, now_ms=now_ms())
     if MASTER in metadata["refs"]:

@@ -85,7 +85,10 @@ def open_beneath(root: str, location: str) -> int:
 
     """
     folder = local_path(root)
-    return regular_files.open_beneath(folder, os.path.relpath(local_path(location), folder))
+    try:
+        return regular_files.open_beneath(folder, os.path.relpath(_literal_path(location), folder))
+    except FileNotFoundError:
+        return regular_files.open_beneath(folder, os.path.relpath(local_path(location), folder))
 
 
 def _read_beneath(root: str, location: str, *, at_most: int | None = None) -> bytes:
@@ -339,6 +342,12 @@ def local_path(location: str) -> Path:
         message = f"This catalog cannot reach {parts.scheme}: locations"
         raise DamagedTable(message)
     return Path(unquote(parts.path) if parts.scheme else location)
+
+
+def _literal_path(location: str) -> Path:
+    """Return the path of a `file:` location whose percent signs are part of the names, as Iceberg's writers have them."""
+    parts = urlsplit(location)
+    return Path(parts.path if parts.scheme == "file" else local_path(location))
 
 
 def _make_passable(folder: Path) -> None:

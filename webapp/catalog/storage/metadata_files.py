@@ -3,6 +3,7 @@
 Since a location never changes its content, what was read is kept in memory by location.
 """
 
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from types import ModuleType
@@ -31,6 +32,7 @@ LARGEST_BYTES = 64 * 1024 * 1024
 # The file is shared: whoever writes on a branch alone leaves master the last of so many parts.
 LEFT_TO_MASTER = 4
 SUFFIX = ".metadata.json"
+GZIP = b"\x1f\x8b"
 MOST_EARLIER = 20
 """Maximum number of earlier files that are tried when a metadata file cannot be read."""
 
@@ -207,20 +209,28 @@ def _check_own(file: MetadataFile, row: MetadataOwner) -> MetadataFile:
 
 
 def read_foreign(location: str, *, root: str) -> dict[str, Any]:
-    """Read metadata that another writer left below a root."""
+    """Read metadata that another writer left below a root, compressed or not."""
     try:
-        raw = store_of(location).read_foreign(location, root=root, at_most=LARGEST_BYTES)
+        raw = _decompress(store_of(location).read_foreign(location, root=root, at_most=LARGEST_BYTES))
         if len(raw) > LARGEST_BYTES:
             message = f"{location} is larger than {LARGEST_BYTES} bytes"
             raise Malformed(message)
         parsed = json_bytes.load(raw)
-    except (Absent, ValueError) as error:
+    except (Absent, ValueError, zlib.error) as error:
         message = f"Cannot read table metadata at {location}"
         raise Malformed(message) from error
     if not isinstance(parsed, dict):
         message = f"Cannot read table metadata at {location}: not an object"
         raise Malformed(message)
     return parsed
+
+
+def _decompress(raw: bytes) -> bytes:
+    """Return the content of a file that may be compressed by gzip, at most one byte more than is read here."""
+    if not raw.startswith(GZIP):
+        return raw
+    stream = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
+    return stream.decompress(raw, LARGEST_BYTES + 1)
 
 
 def write(

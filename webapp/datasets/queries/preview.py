@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from jobs.protocol import RowsRequest
 from webapp.catalog import queries as catalog_queries
 from webapp.catalog.rules import lens
-from webapp.catalog.rules.metadata import current_snapshot_id, schema_of
+from webapp.catalog.rules.metadata import current_snapshot_id, schema_of, with_legacy_fields
 from webapp.catalog.storage.reader import TableReader
 from webapp.core.errors import BadRequest, InvalidInput, Unavailable
 from webapp.datasets import queries
@@ -157,7 +157,7 @@ def _without_history(metadata: Metadata) -> Metadata:
     """Return the metadata with the snapshot that is read alone."""
     head = metadata.get("current-snapshot-id")
     return {
-        **metadata,
+        **with_legacy_fields(metadata),
         "snapshots": [snapshot for snapshot in metadata["snapshots"] if snapshot["snapshot-id"] == head],
         "refs": {name: ref for name, ref in metadata["refs"].items() if ref["snapshot-id"] == head},
         "snapshot-log": [],
