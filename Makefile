@@ -21,10 +21,10 @@ help: ; @grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*##/ -/'
 run: .venv/.runtime static/build/.stamp .venv/.jar ## set up what is missing and start Tributary; Ctrl-C stops it
 	@exec $(BIN)/python manage.py run
 
-test: .venv/.dev static/build/.stamp .venv/.jars debian ## ask every promise once, as each change is: the quicker witness of each
+test: .venv/.dev static/build/.stamp .venv/.jars .venv/.clients debian ## ask every promise once, as each change is: the quicker witness of each
 	@$(PYTEST) -m "not soak" -n 4 --durations=40 $(ARGS)
 
-soak: .venv/.dev static/build/.stamp .venv/.jars debian ## run the long tier: further witnesses, full sizes, fault matrices
+soak: .venv/.dev static/build/.stamp .venv/.jars .venv/.clients debian ## run the long tier: further witnesses, full sizes, fault matrices
 	@$(PYTEST) -m "soak" -n 4 -o timeout=3600 --durations=0 --durations-min=60 $(ARGS)
 
 coverage: .venv/.dev static/build/.stamp .venv/.jar ## measure what the tests that start no installation run, which has a floor
@@ -55,7 +55,7 @@ bench-catalog bench-builds bench-diff bench-pages bench-crowds: bench-%: .venv/.
 
 lock: .venv/.uv ## resolve the dependencies again
 	@$(LOCK) pyproject.toml -o .locks/requirements.txt && $(LOCK) pyproject.toml --group dev -o .locks/requirements-dev.txt
-	@for group in bootstrap java node peers; do $(LOCK) --group $$group -o .locks/$$group.txt || exit 1; done
+	@for group in bootstrap java node clients peers; do $(LOCK) --group $$group -o .locks/$$group.txt || exit 1; done
 
 clean: ; @rm -rf .venv node_modules static/build staticfiles
 
@@ -74,6 +74,9 @@ clean: ; @rm -rf .venv node_modules static/build staticfiles
 
 .venv/.peers: .locks/peers.txt | .venv/.dev
 	@$(UV) install -q --target .venv/peers --require-hashes -r .locks/peers.txt && touch $@
+
+.venv/.clients: .locks/clients.txt | .venv/.dev
+	@$(UV) install -q --target .venv/clients --require-hashes -r .locks/clients.txt && touch $@
 
 .venv/.jar: webapp/runtime/management/commands/fetch_jar.py | .venv/.runtime
 	@$(BIN)/python manage.py fetch_jar && { ls .venv/jars/*.jar >/dev/null 2>&1 && touch $@ || true; }

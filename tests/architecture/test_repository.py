@@ -81,7 +81,8 @@ def test_python_has_no_open_ends() -> None:
 
 
 @pytest.mark.parametrize(
-    "lock", ["requirements.txt", "requirements-dev.txt", "bootstrap.txt", "java.txt", "node.txt", "peers.txt"]
+    "lock",
+    ["requirements.txt", "requirements-dev.txt", "bootstrap.txt", "java.txt", "node.txt", "clients.txt", "peers.txt"],
 )
 def test_lock_has_a_hash_for_every_package(lock: str) -> None:
     text = (ROOT / ".locks" / lock).read_text().replace("\\\n", " ")

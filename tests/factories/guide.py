@@ -10,6 +10,7 @@ import io
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,6 +20,28 @@ import pytest
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "webapp" / "site" / "guide"
 ADDRESS = "localhost:8000"
+CLIENTS = ROOT / ".venv" / "clients"
+"""The packages of unmodified clients, which `make .venv/.clients` installs."""
+DUCKDB = """
+import duckdb, importlib, os, pathlib, re, tempfile
+
+def connect():
+    db = duckdb.connect(config={"extension_directory": tempfile.mkdtemp(), "allow_unsigned_extensions": "true"})
+    # DuckDB would load its extensions from a server of its own: here they come from wheels.
+    for name in ("avro", "httpfs", "iceberg"):
+        folder = pathlib.Path(importlib.import_module(f"duckdb_extension_{name}").__path__[0])
+        db.execute(f"INSTALL '{next(folder.rglob('*.duckdb_extension'))}'; LOAD {name}")
+    return db
+
+def run(source):
+    db = connect()
+    for statement in re.sub("--.*", "", source).split(";"):
+        text = statement.strip()
+        if text and not text.startswith(("INSTALL", "LOAD")):
+            rows = db.execute(text.replace("<your token>", os.environ["TRIBUTARY_TOKEN"])).fetchall()
+            if text.startswith("SELECT"):
+                print(rows[0][0])
+"""
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SAID = re.compile(r"(?:#|--) (\d[\d.]*)(?::.*)?$", re.MULTILINE)
 
@@ -54,7 +77,8 @@ class Reader:
         blocks = list_blocks(text)
         for language, block in blocks:
             source = block.replace(ADDRESS, self.address)
-            printed = {"sh": self._run_shell, "python": self._run_python, "sql": self._run_sql}[language](source)
+            run = {"sh": self._run_shell, "python": self._run_python, "sql": self._run_sql, "duckdb": self.run_duckdb}
+            printed = run[language](source)
             assert printed == SAID.findall(block), block
         return [language for language, _ in blocks]
 
@@ -74,6 +98,19 @@ class Reader:
             patch.setenv("TRIBUTARY_TOKEN", self.environment["TRIBUTARY_TOKEN"])
             exec(compile(source, "guide", "exec"), self.names)  # noqa: S102 - our own guide
         return printed.getvalue().splitlines()
+
+    def run_duckdb(self, source: str) -> list[str]:
+        """Run SQL in the client's own version of DuckDB, and return the first value of each query."""
+        return self.run_client(f"{DUCKDB}\nrun({source!r})")
+
+    def run_client(self, program: str) -> list[str]:
+        """Run a program beside the packages of clients, and return the lines that it prints."""
+        environment = {**self.environment, "PYTHONPATH": str(CLIENTS)}
+        ended = subprocess.run(
+            [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False, timeout=120
+        )
+        assert ended.returncode == 0, ended.stderr
+        return ended.stdout.splitlines()
 
     def _run_sql(self, source: str) -> list[str]:
         statements = [line.split("--")[0].strip().rstrip(";") for line in source.splitlines()]

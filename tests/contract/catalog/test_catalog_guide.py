@@ -36,7 +36,7 @@ def test_every_block_prints_what_it_says(server: Server) -> None:
 
     languages = reader.read(read_chapter(CHAPTER))
 
-    assert set(languages) == {"sh", "python", "sql"}
+    assert set(languages) == {"sh", "python", "sql", "duckdb"}
 
 
 def test_every_refusal_is_named() -> None:

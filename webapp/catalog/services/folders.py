@@ -71,10 +71,10 @@ def place(stated: str | None, ref: TableRef, *, by: Principal | None) -> str:
     It must be free. Without a statement the server chooses a folder in the warehouse.
     """
     own = new_location(ref)
-    given = "" if stated is None else stated.rstrip("/")
-    if is_given_location(given, warehouse=warehouse(), levels=ref.namespace, name=ref.name):
-        _check_free(given, by=by)
-        return given
+    location = "" if stated is None else stated.rstrip("/")
+    if is_given_location(location, warehouse=warehouse(), levels=ref.namespace, name=ref.name):
+        _check_free(location, by=by)
+        return location
     # A job writes the tables that it was started for, where they lie.
     chosen = "" if stated is None or by is None or by.job is not None else stated.rstrip("/")
     check_length(chosen)

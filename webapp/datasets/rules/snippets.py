@@ -1,4 +1,4 @@
-"""Lines that open a dataset on a branch in Spark, PyIceberg and DuckDB, complete as they are printed.
+"""Lines that open a dataset on a branch in Spark, PyIceberg, DuckDB or Polars, complete as they are printed.
 
 The token comes from the environment, so that it is in no history and no notebook.
 """
@@ -34,7 +34,8 @@ def write_snippets(*, host: str, table: str, branch: str, with_s3: bool = False)
             "PySpark 4.1 with Iceberg 1.12; the branch is a header.",
         ),
         Snippet("pyiceberg", "PyIceberg", _pyiceberg(host, table, branch), "pip install pyiceberg[pyarrow]"),
-        Snippet("duckdb", "DuckDB", _duckdb(host, table, branch), "pip install duckdb pyiceberg[pyarrow]"),
+        Snippet("duckdb", "DuckDB", _duckdb(host, table, branch), "pip install duckdb==1.5.5"),
+        Snippet("polars", "Polars", _polars(host, table, branch), "pip install polars pyiceberg[pyarrow]"),
     ]
 
 
@@ -81,8 +82,19 @@ def _pyiceberg(host: str, table: str, branch: str) -> str:
 
 
 def _duckdb(host: str, table: str, branch: str) -> str:
-    name = "".join(letter if letter.isalnum() else "_" for letter in table.rsplit(".", 1)[-1])
-    lines = _pyiceberg(host, table, branch).rsplit("\n", 1)[0]
+    levels, name = table.rsplit(".", 1)
+    header = "" if branch == MASTER else f",\n    EXTRA_HTTP_HEADERS MAP {{{{'X-PLTR-Branch': '{branch}'}}}}"
     return (
-        f'{lines}\n\ndb = table.scan().to_duckdb(table_name="data_{name}")\nprint(db.sql("FROM data_{name} LIMIT 10"))'
+        "import os\nimport duckdb\n\n"
+        'db = duckdb.connect()\ndb.execute("INSTALL iceberg; LOAD iceberg")\n'
+        'db.execute(f"""ATTACH \'\' AS t (\n'
+        f"    TYPE iceberg, ENDPOINT '{host}/iceberg',\n"
+        f"    TOKEN '{{os.environ[\"{TOKEN_VARIABLE}\"]}}'{header}\n"
+        ')""")\n'
+        f'print(db.sql(\'FROM t."{levels}"."{name}" LIMIT 10\'))'
     )
+
+
+def _polars(host: str, table: str, branch: str) -> str:
+    lines = _pyiceberg(host, table, branch).rsplit("\n", 1)[0]
+    return f"import polars as pl\n{lines}\nprint(pl.scan_iceberg(table).head(10).collect())"

@@ -15,7 +15,7 @@ OPTIONS = ("--generate-hashes", "--universal", "--no-emit-index-url", "--no-head
 LOCKS = {
     "requirements.txt": ("pyproject.toml",),
     "requirements-dev.txt": ("pyproject.toml", "--group", "dev"),
-    **{f"{group}.txt": ("--group", group) for group in ("bootstrap", "java", "node", "peers")},
+    **{f"{group}.txt": ("--group", group) for group in ("bootstrap", "java", "node", "clients", "peers")},
 }
 
 
