@@ -26,7 +26,7 @@ README_LINES = 70
 RUN = {
     "README.md": {"sh"},
     "automation": {"python", "sh"},
-    "catalog": {"python", "sh", "sql"},
+    "catalog": {"duckdb", "python", "sh", "sql"},
     "operation": {"sh"},
     "review": {"sql", "toml"},
     "security": {"toml"},
