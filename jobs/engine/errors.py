@@ -23,6 +23,10 @@ class UnreadableTableError(DiffError):
     code = "unreadable"
 
 
+class ForeignFileError(UnreadableTableError):
+    """A snapshot of the table lists a file of another table: its writer chose the path."""
+
+
 class UnsupportedTableError(DiffError):
     """The table uses something this engine does not read."""
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from pyiceberg.io.pyarrow import PyArrowFileIO
-
 from jobs.engine.errors import DiffError
+from jobs.engine.read.file_io import TableFileIO
 from jobs.engine.read.first_rows import read_sample
 from jobs.parsing import load_json
 from jobs.protocol import DiffResult, TakeSamplesRequest, read_message, write_message
@@ -29,9 +28,10 @@ def _take(request: TakeSamplesRequest) -> DiffResult:
     samples = {}
     for table in request.tables:
         try:
+            metadata = load_json(Path(table.metadata_location).read_bytes())
             sample = read_sample(
-                load_json(Path(table.metadata_location).read_bytes()),
-                PyArrowFileIO(dict(table.io)),
+                metadata,
+                TableFileIO(table.io, metadata["location"]),
                 masked=table.masked,
                 row_limit=request.row_limit,
                 byte_limit=request.byte_limit,

@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from webapp.catalog.rules.locations import is_plain, overlap, spell, split_location
+from jobs.locations import split_location
+from webapp.catalog.rules.locations import is_plain, overlap, spell
 
 
 def read_locations(text: str, *, warehouse: str, home: Path) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ import duckdb
 import pyarrow as pa
 
 from jobs.channel import Channel, Closed
-from jobs.engine.errors import DiffError, MemoryLimitError, RefusedQueryError, UnreadableTableError
+from jobs.engine.errors import DiffError, ForeignFileError, MemoryLimitError, RefusedQueryError, UnreadableTableError
 from jobs.engine.plan.planner import plan_diff
 from jobs.engine.read.connections import connect
 from jobs.engine.read.fields import duckdb_type, literal
@@ -287,6 +287,8 @@ def _explain(error: Exception, name: str) -> DiffError:
         return error
     if isinstance(error, MemoryError | duckdb.OutOfMemoryException):
         return MemoryLimitError("The query does not fit into the memory that it may take.")
+    if isinstance(error, ForeignFileError):
+        return ForeignFileError(f"{name} cannot be read: it lists a file of another table.")
     if isinstance(error, DiffError):
         return type(error)(f"{name} cannot be read: its files are missing, damaged or of a kind that is not read here.")
     return UnreadableTableError(f"{name} cannot be read: one of its files is missing or damaged.")

@@ -10,7 +10,7 @@ from pyiceberg.catalog.rest import DEFAULT_NAMESPACE_SEPARATOR, Endpoint, RestCa
 from pyiceberg.table import Table
 from requests import Session
 
-from jobs.engine.read.file_io import EXPIRES_AT, RenewedFileIO
+from jobs.engine.read.file_io import EXPIRES_AT, RenewedFileIO, TableFileIO
 from jobs.engine.read.retries import PatientAdapter
 
 BRANCH_HEADER = "X-PLTR-Branch"
@@ -50,9 +50,12 @@ class JobCatalog(RestCatalog):  # type: ignore[misc]
 
     def _response_to_table(self, identifier_tuple: tuple[str, ...], table_response: Any) -> Table:
         table = super()._response_to_table(identifier_tuple, table_response)
-        if EXPIRES_AT in table.io.properties:
+        properties, folder = table.io.properties, table.metadata.location
+        if EXPIRES_AT in properties:
             place = table.metadata_location
-            table.io = RenewedFileIO(table.io.properties, lambda: self.load_credentials(identifier_tuple, place))
+            table.io = RenewedFileIO(properties, folder, lambda: self.load_credentials(identifier_tuple, place))
+        else:
+            table.io = TableFileIO(properties, folder)
         return table
 
 

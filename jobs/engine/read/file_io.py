@@ -1,4 +1,4 @@
-"""Opening a table's files in an object store for longer than the keys to them live: new ones are asked for in time."""
+"""Opening the files of one table. In an object store their keys end while a job runs: new ones are asked for in time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from functools import lru_cache
 
 from pyarrow.fs import FileSystem
 from pyiceberg.exceptions import NoSuchTableError, RESTError
+from pyiceberg.io import InputFile
 from pyiceberg.io.pyarrow import PyArrowFileIO
+
+from jobs.engine.read.metadata import check_own
 
 EXPIRES_AT = "s3.session-token-expires-at-ms"
 TOKEN = "s3.session-token"  # noqa: S105 - the name of a property
@@ -65,11 +68,29 @@ class RenewedProperties(Mapping[str, str]):
             self._ask_again_at = 0
 
 
-class RenewedFileIO(PyArrowFileIO):  # type: ignore[misc]
-    """PyArrow's file access by such properties."""
+class TableFileIO(PyArrowFileIO):  # type: ignore[misc]
+    """PyArrow's access to the files of one table: it reads no other file, whatever a manifest names."""
 
-    def __init__(self, properties: Mapping[str, str], renew: Callable[[], Mapping[str, str]]) -> None:
-        super().__init__(RenewedProperties(properties, renew))
+    def __init__(self, properties: Mapping[str, str], folder: str) -> None:
+        super().__init__(properties)
+        self._folder = folder
+
+    def new_input(self, location: str) -> InputFile:
+        """Return a file of the table to read.
+
+        Raises:
+            ForeignFileError: it is outside of the table's folder.
+
+        """
+        check_own(location, self._folder)
+        return super().new_input(location)
+
+
+class RenewedFileIO(TableFileIO):
+    """The same by properties that are renewed."""
+
+    def __init__(self, properties: Mapping[str, str], folder: str, renew: Callable[[], Mapping[str, str]]) -> None:
+        super().__init__(RenewedProperties(properties, renew), folder)
         self._opened = lru_cache(lambda scheme, place, _token: self._initialize_fs(scheme, place))
         self.fs_by_scheme = self._open
 

@@ -25,8 +25,9 @@ from pyiceberg.manifest import (
     PartitionFieldSummary,
 )
 
-from jobs.engine.errors import ExpiredSnapshotError, UnreadableTableError, UnsupportedTableError
+from jobs.engine.errors import ExpiredSnapshotError, ForeignFileError, UnreadableTableError, UnsupportedTableError
 from jobs.engine.read.fields import Schema, read_schema, walk
+from jobs.locations import is_inside
 from jobs.parsing import load_json
 from jobs.regular_files import NotRegular, open_beneath, read_regular
 
@@ -54,6 +55,9 @@ class TableMetadata:
     """What a diff needs of one metadata file."""
 
     location: str
+    """The metadata file."""
+    folder: str
+    """The folder that has all files of the table."""
     uuid: str
     format_version: int
     schemas: Mapping[int, Schema]
@@ -111,6 +115,17 @@ def local_path(location: str) -> str:
     return _FILE_SCHEME.sub("", location)
 
 
+def check_own(location: str, folder: str) -> None:
+    """Refuse a file outside of its table's folder: clients write manifests, which can name any file.
+
+    Raises:
+        ForeignFileError: it is outside.
+
+    """
+    if not is_inside(location, folder):
+        raise ForeignFileError(f"{location} is not in the folder of this table. Files of another table are not read.")
+
+
 def read_bytes(io: FileIO, location: str) -> bytes:
     """Read the whole of one small file."""
     try:
@@ -164,6 +179,7 @@ def _metadata(location: str, raw: dict[str, Any]) -> TableMetadata:
     mapping = raw.get("properties", {}).get("schema.name-mapping.default")
     return TableMetadata(
         location=location,
+        folder=str(raw["location"]),
         uuid=str(raw.get("table-uuid", "")),
         format_version=int(raw["format-version"]),
         schemas={schema.id: schema for schema in schemas},
@@ -184,6 +200,8 @@ class Manifest:
     """One line of a manifest list."""
 
     path: str
+    folder: str
+    """The table's, which has all files that the manifest may list."""
     holds_deletes: bool
     rows: int | None
     """Live rows that its data files hold before deletes; None in old tables that do not say."""
@@ -203,8 +221,9 @@ def read_manifests(io: FileIO, metadata: TableMetadata, snapshot_id: int | None)
     if "manifest-list" not in snapshot:
         raise UnsupportedTableError("The snapshot lists its manifests inline, an old form of version 1 tables.")
     location = str(snapshot["manifest-list"])
+    check_own(location, metadata.folder)
     try:
-        return tuple(map(_manifest, read_manifest_list(io, location)))
+        return tuple(_manifest(raw, metadata.folder) for raw in read_manifest_list(io, location))
     except (OSError, ValueError, KeyError, EOFError) as error:
         raise _missing(location, error) from error
 
@@ -220,11 +239,13 @@ def read_manifest_list(io: FileIO, location: str) -> list[ManifestFile]:
         return list(reader)
 
 
-def _manifest(raw: ManifestFile) -> Manifest:
+def _manifest(raw: ManifestFile, folder: str) -> Manifest:
+    check_own(raw.manifest_path, folder)
     added, existing = raw.added_rows_count, raw.existing_rows_count
     files_added, files_existing = raw.added_files_count, raw.existing_files_count
     return Manifest(
         path=raw.manifest_path,
+        folder=folder,
         holds_deletes=raw.content == ManifestContent.DELETES,
         rows=None if added is None or existing is None else added + existing,
         files=None if files_added is None or files_existing is None else files_added + files_existing,
@@ -302,6 +323,7 @@ def _inherit(raw: ManifestEntry, line: ManifestFile) -> None:
 
 def _entry(raw: ManifestEntry, manifest: Manifest) -> LiveEntry:
     file = raw.data_file
+    check_own(file.file_path, manifest.folder)
     values = file._data
     return LiveEntry(
         path=file.file_path,

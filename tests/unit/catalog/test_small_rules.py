@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from jobs.locations import is_inside
 from tests.factories.catalog import append, field, make_table, schema
 from webapp.catalog.rules import endpoints, errors, locations
 from webapp.catalog.rules.errors import Forbidden, Invalid, Malformed, NoSuchTable, Unsupported
@@ -35,7 +36,7 @@ WAREHOUSE = "file:///home/w"
     ],
 )
 def test_containment_is_by_components(location: str, *, inside: bool) -> None:
-    assert locations.is_inside(location, WAREHOUSE) is inside
+    assert is_inside(location, WAREHOUSE) is inside
 
 
 def test_given_locations_are_known_letter_by_letter() -> None:

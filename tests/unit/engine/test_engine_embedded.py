@@ -341,8 +341,10 @@ def test_files_without_field_ids_are_read_by_the_name_mapping(tmp_path: Path) ->
     import pyarrow.parquet as pq
 
     table = tables.make_table(tmp_path, keyed(field(2, "v", StringType())))
-    pq.write_table(pa.table({"v": ["a"], "k": [1]}), tmp_path / "plain [1]*.parquet")
-    table.add_files([f"file://{tmp_path}/plain [1]*.parquet"])
+    path = f"{table.location()}/data/plain [1]*.parquet"
+    Path(path.removeprefix("file://")).parent.mkdir(parents=True)
+    pq.write_table(pa.table({"v": ["a"], "k": [1]}), path.removeprefix("file://"))
+    table.add_files([path])
     with table.update_schema() as update:
         update.rename_column("v", "w")
     whole = tables.side(table, tables.snapshot_of(table), table.metadata.current_schema_id)

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 from pyarrow.fs import S3FileSystem
 
+from jobs.engine.errors import ForeignFileError
 from jobs.engine.read import file_io
-from jobs.engine.read.file_io import EXPIRES_AT, MARGIN_MS, RETRY_S, TOKEN, RenewedFileIO
+from jobs.engine.read.file_io import EXPIRES_AT, MARGIN_MS, RETRY_S, TOKEN, RenewedFileIO, TableFileIO
 
 HOUR_MS = 60 * 60 * 1000
+FOLDER = "s3://lake/w/mine"
 
 
 class Clock:
@@ -63,16 +65,16 @@ def catalog(clock: Clock) -> Catalog:
 
 @pytest.fixture
 def io(catalog: Catalog) -> RenewedFileIO:
-    return RenewedFileIO({"s3.region": "us-east-1", **catalog.give()}, catalog.give)
+    return RenewedFileIO({"s3.region": "us-east-1", **catalog.give()}, FOLDER, catalog.give)
 
 
 def test_keys_are_kept_until_shortly_before_their_end(io: RenewedFileIO, catalog: Catalog, clock: Clock) -> None:
-    first = io.new_input("s3://lake/a")._filesystem
+    first = io.new_input(f"{FOLDER}/a")._filesystem
     clock.now_ms += HOUR_MS - MARGIN_MS
-    assert io.new_output("s3://lake/b")._filesystem is first
+    assert io.new_output(f"{FOLDER}/b")._filesystem is first
     assert catalog.given == 1
     clock.now_ms += 1
-    second = io.new_input("s3://lake/a")._filesystem
+    second = io.new_input(f"{FOLDER}/a")._filesystem
     assert isinstance(second, S3FileSystem)
     assert second is not first
     assert io.properties[TOKEN] == "token 2"
@@ -94,7 +96,7 @@ def test_a_catalog_that_is_away_is_asked_again_until_the_keys_end(
     catalog.is_away = True
     clock.now_ms += HOUR_MS
     with pytest.raises(ConnectionError):
-        io.new_input("s3://lake/a")
+        io.new_input(f"{FOLDER}/a")
 
 
 def test_threads_that_need_new_keys_at_once_ask_for_them_once(
@@ -104,7 +106,7 @@ def test_threads_that_need_new_keys_at_once_ask_for_them_once(
         time.sleep(0.05)
         return catalog.give()
 
-    slow = RenewedFileIO(dict(io.properties), give_slowly)
+    slow = RenewedFileIO(dict(io.properties), FOLDER, give_slowly)
     clock.now_ms += HOUR_MS
     found: list[Any] = []
     threads = [threading.Thread(target=lambda: found.append(slow.properties[TOKEN])) for _ in range(8)]
@@ -118,3 +120,25 @@ def test_threads_that_need_new_keys_at_once_ask_for_them_once(
 def test_what_shows_the_properties_hides_the_keys(io: RenewedFileIO) -> None:
     assert "secret 1" not in repr(io.properties)
     assert "s3.secret-access-key" in repr(io.properties)
+
+
+@pytest.mark.parametrize(
+    ("folder", "location"),
+    [
+        (FOLDER, "s3://lake/w/mine2/a.parquet"),
+        (FOLDER, "s3://lake/w/mine/../other/a.parquet"),
+        (FOLDER, "s3://lake/w/mine//a.parquet"),
+        (FOLDER, "s3://sea/w/mine/a.parquet"),
+        (FOLDER, "s3a://lake/w/mine/a.parquet"),
+        (FOLDER, "file:///lake/w/mine/a.parquet"),
+        ("file:///w/mine", "file:///w/other/a.parquet"),
+        ("file:///w/mine", "/w/mine/../other/a.parquet"),
+        ("file:///w/mine", "file:/w/mine/%2e%2e/other/a.parquet"),
+        ("file:///w/mine", "file://host/w/mine/a.parquet"),
+        ("file:///w/mine", "s3://lake/w/mine/a.parquet"),
+    ],
+)
+def test_files_of_other_tables_are_refused_by_name(folder: str, location: str) -> None:
+    with pytest.raises(ForeignFileError) as refused:
+        TableFileIO({"s3.region": "us-east-1"}, folder).new_input(location)
+    assert location in str(refused.value)

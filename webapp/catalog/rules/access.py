@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any
 
+from jobs.locations import is_inside, split_location
 from webapp.catalog.rules.errors import Forbidden, Malformed
 from webapp.catalog.rules.iceberg import Metadata, Snapshot
-from webapp.catalog.rules.locations import is_inside, split_location
 
 DATA_PATH = "write.data.path"
 METADATA_PATH = "write.metadata.path"

@@ -1,13 +1,11 @@
 """Where a table's files live. The server owns locations: clients choose one only where it lets them, below a prefix beside the
-warehouse, and nothing reaches outside its own.
-
-Containment is decided by path components; a shared prefix (`/t` and `/t2`) is not containment.
+warehouse, and nothing reaches outside its own. `jobs/locations.py` decides what is inside a folder.
 """
 
 import re
 from collections.abc import Mapping, Sequence
-from urllib.parse import unquote, urlsplit
 
+from jobs.locations import is_inside, split_location
 from webapp.catalog.rules.errors import Malformed
 
 # Properties by which a writer moves a table's files.
@@ -21,7 +19,6 @@ PATH_PROPERTIES = frozenset(
 )
 LOCATION = "location"
 """The property of a namespace that says in which folder clients put its tables."""
-_UNREADABLE = re.compile(r"[\x00-\x1f\x7f?#\\]")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
 MAX_PART = 255
 """Characters of a folder's name that file systems take."""
@@ -33,25 +30,6 @@ _GIVEN_END = r"-(?:[0-9a-f]{8}|[0-9a-f]{32})"
 """The random end of a table's folder: this server writes 8 digits, clients that choose the folder themselves write a UUID."""
 # What every reader of a location takes for the same folder: no escape, no empty part, no way up, nothing but ASCII.
 _PLAIN = re.compile(r"(?:file:(?://)?|s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:/(?!\.+(?:/|$))[A-Za-z0-9_.=@+-]+)+")
-
-
-def split_location(location: str) -> tuple[str, tuple[str, ...]]:
-    """Split a location into scheme and host, and path components; the many spellings of a local path become one."""
-    parts = urlsplit(location)
-    scheme = parts.scheme.lower() or "file"
-    return f"{scheme}://{parts.netloc}", tuple(part for part in parts.path.split("/") if part)
-
-
-def is_inside(location: str, root: str) -> bool:
-    """Return whether a location is the root or below it, without any way out of it."""
-    host, parts = split_location(location)
-    root_host, root_parts = split_location(root)
-    if any(unquote(part) in (".", "..") for part in parts) or _UNREADABLE.search(location):
-        return False
-    if not root_host.startswith("file:"):
-        # A key is a text, not a path: `a//b` is no other spelling of `a/b`, and rights in the store go by the text.
-        return location == root or (location.startswith(f"{root.rstrip('/')}/") and "//" not in location[len(root) :])
-    return host == root_host and parts[: len(root_parts)] == root_parts
 
 
 def is_plain(location: str) -> bool:

@@ -9,6 +9,7 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from jobs.locations import is_inside
 from webapp.catalog.models import Table, View
 from webapp.catalog.rules.errors import DamagedTable, Malformed, Unsupported
 from webapp.catalog.rules.protection import find_lost
@@ -165,7 +166,7 @@ class _TableWalk:
         lost = 0
         for location, (expected, kind) in named.items():
             entry = next((sizes[spelling] for spelling in spellings(location) if spelling in sizes), None)
-            problem = self._find_problem(entry, expected, kind)
+            problem = self._find_problem(location, entry, expected, kind)
             if not problem:
                 continue
             lost += 1
@@ -180,7 +181,9 @@ class _TableWalk:
             problem = f"{lost - MOST_FINDINGS} more files are missing or damaged."
             self.problems.append(self._finding("files_missing", self.name, problem))
 
-    def _find_problem(self, entry: tuple[str, int] | None, expected: int | None, kind: str) -> str:
+    def _find_problem(self, named: str, entry: tuple[str, int] | None, expected: int | None, kind: str) -> str:
+        if not is_inside(named, self.table.location):
+            return "It is outside of the table's folder, where no reader opens it."
         if entry is None:
             return "The table names it and it is not there."
         location, size = entry

@@ -8,6 +8,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 
+from jobs.locations import is_inside
 from webapp.catalog import permissions
 from webapp.catalog.models import StagedLocation, Table, View
 from webapp.catalog.rules.errors import Malformed
@@ -16,7 +17,6 @@ from webapp.catalog.rules.locations import (
     folders_above,
     is_below,
     is_given_location,
-    is_inside,
     is_own_folder,
     namespace_folder,
     overlap,

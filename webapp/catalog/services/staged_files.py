@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jobs.locations import is_inside
 from webapp.catalog import queries
 from webapp.catalog.rules import lens
 from webapp.catalog.rules.access import METADATA_PATH, own_paths
 from webapp.catalog.rules.errors import DamagedTable, Invalid
 from webapp.catalog.rules.iceberg import Metadata, Snapshot
-from webapp.catalog.rules.locations import is_inside
 from webapp.catalog.rules.metadata import ancestry, walk_back
 from webapp.catalog.rules.pointers import Pointer
 from webapp.catalog.rules.record_counts import RecordCounts, explain_summary

@@ -11,7 +11,7 @@ import threading
 from typing import Any, Literal, Self
 
 from jobs.channel import Channel
-from webapp.catalog.rules.locations import is_inside
+from jobs.locations import is_inside
 from webapp.catalog.storage import metadata_files
 from webapp.core.errors import Unavailable
 from webapp.runtime import object_store
