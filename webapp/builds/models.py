@@ -321,6 +321,11 @@ class Job(models.Model):
         return f"_job/{self.pk}"
 
     @property
+    def is_into_open_transaction(self) -> bool:
+        """Whether it is an upload into a transaction that a user opened, in which the user and others stage too."""
+        return (self.upload or {}).get("transaction") is not None
+
+    @property
     def is_load(self) -> bool:
         """Whether it repeats earlier uploads, which is known by the files that were kept of them."""
         return "files" in (self.upload or {})

@@ -13,6 +13,12 @@ def start_of_folders(staging: str) -> str:
     return f"job-{staging.rpartition('/')[2]}-"
 
 
+def name_folder(*, staging: str, job: str, attempt: int) -> str:
+    """Return the name of the folders that one attempt of a job writes; uploads into one open transaction share its staging branch."""
+    own = "" if staging.endswith(f"/{job}") else f"{job}-"
+    return f"{start_of_folders(staging)}{own}{attempt}"
+
+
 @dataclass(frozen=True)
 class JobScope:
     """What the token of one job may see and write."""
@@ -36,7 +42,7 @@ class JobScope:
     @property
     def folder(self) -> str:
         """The name of the folders below its tables' `data` and `metadata` that it alone may write."""
-        return f"{start_of_folders(self.branch)}{self.attempt}"
+        return name_folder(staging=self.branch, job=self.job_id, attempt=self.attempt)
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain JSON, as tokens store it."""

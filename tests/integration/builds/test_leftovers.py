@@ -11,11 +11,12 @@ import pytest
 from django.db import OperationalError
 
 from jobs.protocol import JobResult
+from tests.factories import datasets
 from tests.factories.build_rows import World, a_jobspec, a_world
 from webapp.builds.models import Job
 from webapp.builds.rules.states import JobState
 from webapp.builds.runner import paths
-from webapp.builds.services import leftovers, running, sweeping
+from webapp.builds.services import leftovers, running, sweeping, uploads
 from webapp.catalog import services as catalog
 from webapp.core import clock
 from webapp.core.databases import PAUSE_S
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 MIB = 1024**2
+MINUTE = timedelta(minutes=1)
 
 
 @pytest.fixture
@@ -117,6 +119,49 @@ def test_lost_attempt_leaves_no_files(
     assert Job.objects.get(pk=job.pk).state == JobState.RUN_PENDING
     assert not data.exists()
     assert not place.exists()
+
+
+@pytest.mark.parametrize("is_staged", [False, True])
+def test_failed_upload_into_an_open_transaction_leaves_no_files(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_staged: bool
+) -> None:
+    """The files of other uploads into the transaction stay, as do those that a snapshot in it lists."""
+    dataset = datasets.a_dataset("/shop/raw")
+    opened = datasets.a_transaction(dataset, world.user)
+    builds = [
+        uploads.start_upload(
+            dataset=dataset,
+            branch="",
+            mode="append",
+            content=[b"id\n1\n"],
+            filename="a.csv",
+            by=world.maker,
+            into=opened.pk,
+        )
+        for _ in range(2)
+    ]
+    files = []
+
+    def write(attempt: running._Attempt, _place: object) -> None:
+        data, metadata = attempt._open_own_folders()
+        files.append(data / "rows.parquet")
+        files[-1].write_bytes(b"x")
+        if len(files) == 1:
+            attempt.may_have_committed = True
+            return
+        if is_staged:
+            client = datasets.a_client(world.user, opened.staging_branch)
+            client.append(dataset.table, **{"manifest-list": f"{metadata.as_uri()}/snap-1.avro"})
+        raise InvalidInput("No.")
+
+    monkeypatch.setattr(running._Attempt, "_run_at", write)
+    for build in builds:
+        now = clock.now()
+        build.jobs.update(state=JobState.RUNNING, attempt=1, worker="host-1", started_at=now, lease_until=now + MINUTE)
+        with attempt_of(build.jobs.select_related("build").get(), tmp_path) as attempt:
+            attempt.run()
+    assert [file.exists() for file in files] == [True, is_staged]
+    assert files[0].parent != files[1].parent
 
 
 def test_newest_large_job_gives_disk_space_back(world: World, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

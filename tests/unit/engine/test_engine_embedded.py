@@ -342,7 +342,7 @@ def test_files_without_field_ids_are_read_by_the_name_mapping(tmp_path: Path) ->
 
     table = tables.make_table(tmp_path, keyed(field(2, "v", StringType())))
     path = f"{table.location()}/data/plain [1]*.parquet"
-    Path(path.removeprefix("file://")).parent.mkdir(parents=True)
+    (tmp_path / "n.t" / "data").mkdir(parents=True)
     pq.write_table(pa.table({"v": ["a"], "k": [1]}), path.removeprefix("file://"))
     table.add_files([path])
     with table.update_schema() as update:

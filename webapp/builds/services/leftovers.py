@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from django.db.models import Q
 
-from webapp.builds.models import UPLOAD, Job, JobOutput
+from webapp.builds.models import Job, JobOutput
 from webapp.builds.rules.states import JobState
 from webapp.builds.runner import paths
 from webapp.catalog import services as catalog
 from webapp.core.errors import AppError
-from webapp.core.principals import start_of_folders
+from webapp.core.principals import name_folder
 from webapp.runtime.folders import remove_folder
 from webapp.runtime.room import describe_size, list_disks, measure_folder
 
@@ -36,13 +36,13 @@ def remove_attempt(job: Job, *, attempt: int) -> None:
 def remove_files(job: Job, *, attempt: int) -> None:
     """Remove the files of an attempt in tables; it must be certain that the attempt never commits.
 
-    An upload into a transaction that a user opened shares its folders with other uploads, so its files stay.
+    An upload stages into a transaction that a user opened and can still commit: what it has staged there stays.
     """
-    if job.kind == UPLOAD and (job.upload or {}).get("transaction") is not None:
-        return
+    folder, is_into_open = _name_folder(job, attempt), job.is_into_open_transaction
     for table in _list_tables(job):
         with suppress(AppError):  # dropped meanwhile, and its folders with it; or away, and the collector finds them
-            catalog.remove_job_files(table=table, folder=_name_folder(job, attempt))
+            if not (is_into_open and catalog.has_staged(table=table, folder=folder)):
+                catalog.remove_job_files(table=table, folder=folder)
 
 
 def explain_shortage(job: Job) -> str:
@@ -106,4 +106,13 @@ def _list_tables(job: Job) -> list[str]:
 
 
 def _name_folder(job: Job, attempt: int) -> str:
-    return f"{start_of_folders(job.staging_branch)}{attempt}"
+    return name_folder(staging=find_staging(job), job=job.pk, attempt=attempt)
+
+
+def find_staging(job: Job) -> str:
+    """Return the branch that a job writes: an upload into somebody's open transaction where that transaction is staged."""
+    if not job.is_into_open_transaction:
+        return job.staging_branch
+    output = job.outputs.select_related("transaction").first()
+    opened = output.transaction if output is not None else None
+    return job.staging_branch if opened is None else opened.staging_branch

@@ -196,6 +196,8 @@ class _Attempt:
     """Why it was ended to give disk space back."""
     may_have_committed: bool = False
     """Whether its outputs are committed, or nobody knows; else its files can be removed."""
+    is_removed: bool = False
+    """Whether its files are removed already."""
 
     def run(self) -> None:
         self.attempt = self.job.attempt
@@ -247,7 +249,7 @@ class _Attempt:
             ).with_spark(self.loan)
             if not end.is_success:
                 # At once: on a full disk nothing that follows can be written.
-                leftovers.remove_files(self.job, attempt=self.attempt)
+                self._remove_files()
             if self.shortage:
                 remove_folder(place.folder)
             elif end.ending is Ending.WITHDRAWN:
@@ -314,8 +316,7 @@ class _Attempt:
             return False
         # Its token first: keys that it has still may write for a while, for the collector to find.
         self._revoke_tokens()
-        for place in places:
-            catalog_services.remove_job_files(**place)
+        self._remove_files()
         return True
 
     # --- start ------------------------------------------------------------------------------------
@@ -468,12 +469,18 @@ class _Attempt:
     def _leave_own_folders(self) -> None:
         """Remove the files of an attempt that never commits; of another one its empty folders."""
         if not self.may_have_committed:
-            leftovers.remove_files(self.job, attempt=self.attempt)
+            self._remove_files()
         for target in self._list_targets():  # a dataset may have another name by now
             with suppress(
                 AppError
             ):  # dropped meanwhile, and its folders with it; or damaged, and the collector finds them
                 catalog_services.close_job_folders(table=target.table, folder=self._scope.folder)
+
+    def _remove_files(self) -> None:
+        """Remove the files of an attempt that never commits, unless they are removed already."""
+        if not self.is_removed:
+            leftovers.remove_files(self.job, attempt=self.attempt)
+            self.is_removed = True
 
     def _spark_folders(self) -> list[Path]:
         """Return the folder in which a job lists files of an object store for Spark, where it can."""
@@ -537,12 +544,7 @@ class _Attempt:
 
     @cached_property
     def _staging_branch(self) -> str:
-        """Return where it writes: an upload into somebody's open transaction where that transaction is staged."""
-        if self.job.kind != UPLOAD:
-            return self.job.staging_branch
-        output = self.job.outputs.select_related("transaction").first()
-        opened = output.transaction if output is not None else None
-        return self.job.staging_branch if opened is None else opened.staging_branch
+        return leftovers.find_staging(self.job)
 
     @cached_property
     def _pinned(self) -> list[tuple[JobInput, Transaction]]:
@@ -653,10 +655,10 @@ class _Attempt:
                     staging=self._staging_branch,
                     folder=self._scope.folder,
                     sealed=sealed,
-                    stands_on=None if self._is_into_open_transaction else self._list_heads(table, opened),
+                    stands_on=None if self.job.is_into_open_transaction else self._list_heads(table, opened),
                 )
             except AppError as problem:
-                if self._is_into_open_transaction:
+                if self.job.is_into_open_transaction:
                     dataset_services.abort_transaction(transaction=opened, reason=problem.detail)
                 raise
         return staged
@@ -666,11 +668,6 @@ class _Attempt:
         pointers = [catalog.branch_pointer(table=table, branch=branch) for branch in self.build.chain]
         heads = {pointer.snapshot_id for pointer in pointers if pointer is not None}
         return heads | ({opened.parent.snapshot_id} if opened.parent is not None else set())
-
-    @property
-    def _is_into_open_transaction(self) -> bool:
-        """Whether this is an upload into somebody's open transaction, in which they and others stage too."""
-        return (self.job.upload or {}).get("transaction") is not None
 
     def _complete(self, result: JobResult, place: Place, *, staged: Mapping[str, Pointer | None]) -> None:
         """Make the outputs visible, mark the job and ready the next ones in one step, unless it was taken away."""
@@ -711,7 +708,7 @@ class _Attempt:
     def _commit_outputs(self, result: JobResult, staged: Mapping[str, Pointer | None]) -> None:
         outputs = _WRITTEN.all(self.job.pk)
         opened = [output.transaction for output in outputs if output.transaction is not None]
-        if opened and not self._is_into_open_transaction:
+        if opened and not self.job.is_into_open_transaction:
             committed = dataset_services.commit_transactions(
                 transactions=opened,
                 branch=self.build.branch,
@@ -835,7 +832,7 @@ class _Attempt:
 
     def _drop_staging(self) -> None:
         """Forget what an earlier attempt staged; an upload into somebody's transaction starts from what they staged."""
-        if not self._is_into_open_transaction:
+        if not self.job.is_into_open_transaction:
             tables = [target.table for target in self._list_targets()]
             catalog_services.drop_staging(tables=tables, staging=self.job.staging_branch)
 

@@ -62,6 +62,13 @@ def remove_job_files(*, table: str, folder: str) -> None:
         local_files.remove_own_folders(location, folder)
 
 
+def has_staged(*, table: str, folder: str) -> bool:
+    """Return whether a snapshot of the table lists files that an attempt of a job has written."""
+    metadata = queries.get_metadata(table=table)
+    own = own_paths(metadata["location"], folder)[METADATA_PATH]
+    return any(is_inside(str(snapshot.get("manifest-list")), own) for snapshot in metadata["snapshots"])
+
+
 def _list_objects(location: str, folder: str) -> Sealed:
     return {file.location: {"size": file.size} for path in _list_own(location, folder) for file in walk(path)}
 
