@@ -13,13 +13,24 @@ class BuildsConfig(AppConfig):
         """Connect the receivers, answer the ports, and register the sweeps and the checks."""
         from webapp.builds.pages.maker import describe_maker
         from webapp.builds.queries import chains
-        from webapp.builds.services import checking, deletions, health, needs, publication, queue, seals, sweeping
+        from webapp.builds.services import (
+            checking,
+            deletions,
+            health,
+            needs,
+            publication,
+            queue,
+            quotas,
+            seals,
+            sweeping,
+        )
         from webapp.core.fsck import register_check
         from webapp.datasets import ports
         from webapp.datasets.services import register_need
         from webapp.datasets.signals import transaction_aborted, transaction_committed
         from webapp.dispatch.stamps import register_stamps
         from webapp.dispatch.sweeps import register_sweep
+        from webapp.repositories import ports as repository_ports
         from webapp.repositories.signals import branch_deleted, commit_created, publication_finished
         from webapp.runtime.health import register_part
 
@@ -31,6 +42,7 @@ class BuildsConfig(AppConfig):
         ports.list_with_jobspec.answer = chains.list_with_jobspec
         ports.describe_maker.answer = describe_maker
         ports.find_git_chain.answer = chains.find_git_chain
+        repository_ports.find_data_use.answer = quotas.find_data_use
         register_need(needs.list_needs)
         register_stamps(*sweeping.STAMPS)
         register_part(health.check_backlog)

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+import html
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from django.test import Client
+from django.utils.html import strip_tags
 
+from tests.factories import repositories
 from tests.factories.build_rows import a_world
 from tests.factories.disks import small_disk
+from webapp.accounts.models import User
 from webapp.builds.services import quotas
 from webapp.core.errors import StorageFull
+from webapp.repositories.models import Repository
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 MIB = 1024**2
+
+
+def read_data(repository: str) -> str:
+    """Return what the settings of a repository show of its data to a reader."""
+    reader = repositories.a_member(Repository.objects.get(name=repository), "reader")
+    client = Client()
+    client.force_login(User.objects.get(pk=reader.user_id))
+    page = strip_tags(client.get(f"/r/{repository}/settings").content.decode())
+    return " ".join(html.unescape(page).split())
 
 
 def test_repository_may_take_half_of_the_disk(home: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,5 +54,9 @@ def test_repository_may_take_half_of_the_disk(home: Path, settings: Any, monkeyp
         assert "delete branches or expire snapshots" in refused.value.detail
         assert "TRIBUTARY_REPOSITORY_DATA_BYTES" in refused.value.detail
         assert (quotas.find_data_room(repository="other") or 0) > 15 * MIB, "another repository has its own"
+        assert "The datasets take 21.0 MB of 20.0 MB. The limit is half of the warehouse's disk" in read_data("shop")
+        settings.TRIBUTARY_REPOSITORY_DATA_BYTES = 30 * MIB
+        assert "21.0 MB of 30.0 MB. An administrator has set the limit" in read_data("shop")
         settings.TRIBUTARY_REPOSITORY_DATA_BYTES = 0
+        assert "have no limit of their own" in read_data("shop")
         assert quotas.find_data_room(repository="shop") is None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from django.conf import settings
 from django.db.models import Sum
@@ -11,9 +12,15 @@ from django.db.models import Sum
 from webapp.accounts.models import Folder
 from webapp.builds.models import JobOutput
 from webapp.catalog import queries as catalog
-from webapp.core.errors import StorageFull
+from webapp.core.errors import StorageFull, Unavailable
+from webapp.repositories.ports import DataUse
 from webapp.runtime.object_store import is_object_location
 from webapp.runtime.room import WAREHOUSE, describe_size, list_disks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from webapp.repositories.models import Repository
 
 KEPT_S = 10.0
 """Minimum seconds for which a measured size is used: looking at every file of many tables takes a while."""
@@ -52,6 +59,16 @@ def find_data_room(*, repository: str, demand: int = 1) -> int | None:
             code="repository_full",
         )
     return allowed - size
+
+
+def find_data_use(*, repository: Repository) -> DataUse:
+    """Return how much data a repository has, and how much it can have."""
+    allowed = _find_allowed() or None
+    used = None
+    if allowed is not None:
+        with suppress(Unavailable):
+            used = _measure(repository.name)
+    return DataUse(used=used, allowed=allowed, is_default=settings.TRIBUTARY_REPOSITORY_DATA_BYTES is None)
 
 
 def _find_allowed() -> int | None:

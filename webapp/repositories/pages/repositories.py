@@ -12,6 +12,7 @@ from webapp.accounts import permissions as accounts
 from webapp.core.numbered import NumberedPage
 from webapp.git.errors import GitError
 from webapp.repositories.pages.frame import Frame, frame, number_pages
+from webapp.repositories.ports import DataUse, find_data_use
 from webapp.repositories.queries import branches as branch_queries
 from webapp.repositories.queries import code
 from webapp.repositories.queries.repositories import list_members, list_repositories
@@ -36,6 +37,7 @@ class SettingsPage:
     protections: tuple[Protection, ...]
     webhooks: tuple[WebhookRow, ...]
     """For maintainers only."""
+    data: DataUse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +73,7 @@ def settings_page(principal: Principal, repository: Repository) -> SettingsPage:
         members=tuple(list_members(principal, repository)),
         protections=tuple(branch_queries.list_protections(repository)),
         webhooks=tuple(list_rows(principal, repository)) if common.can_maintain else (),
+        data=find_data_use(repository=repository),
     )
 
 
