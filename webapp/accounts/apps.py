@@ -15,11 +15,13 @@ class AccountsConfig(AppConfig):
         from webapp.accounts.services.audit import seal_audit
         from webapp.accounts.services.checking import check_audit_chain
         from webapp.accounts.services.retention import remove_old_entries
-        from webapp.accounts.services.sessions import remove_ended_sessions
+        from webapp.accounts.services.sessions import STAMPS, remove_ended_sessions
         from webapp.core import idempotency
         from webapp.core.fsck import register_check
+        from webapp.dispatch.stamps import register_stamps
         from webapp.dispatch.sweeps import register_sweep
 
+        register_stamps(*STAMPS)
         idempotency.digest_rights.answer = digest_rights
         promise = "no audit entry is changed or gone, and the chain ends where it was sealed"
         register_check(name="audit", promise=promise, run=check_audit_chain)

@@ -148,7 +148,7 @@ class JobRows(Leases["Job"]):
 
     def free(self) -> Self:
         """Return those that a worker may take now."""
-        return super().free().exclude(due_at__gt=clock.shared_now())
+        return super().free().exclude(due_at__gt=clock.statement_now())
 
 
 class Build(models.Model):

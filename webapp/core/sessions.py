@@ -8,6 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth import SESSION_KEY
 from django.contrib.sessions.backends.db import SessionStore as DatabaseStore
+from django.contrib.sessions.base_session import AbstractBaseSession
 
 from webapp.core import clock
 
@@ -28,18 +29,26 @@ class SessionStore(DatabaseStore):
 
     def get_expiry_date(self, **_options: Any) -> datetime:
         """Return until when the row holds, if no further request comes."""
-        now = clock.now()
+        now = clock.shared_now()
         if SESSION_KEY not in self:
             return now + OF_NOBODY
         return end_of(began_at=self._began_at(now), seen_at=now)
 
     def get_expiry_age(self, **_options: Any) -> int:
         """Return for how many seconds a browser keeps the cookie."""
-        now = clock.now()
+        now = clock.shared_now()
         if SESSION_KEY not in self:
             return int(OF_NOBODY.total_seconds())
         end = self._began_at(now) + timedelta(hours=settings.TRIBUTARY_SESSION_HOURS)
         return max(int((end - now).total_seconds()), 0)
+
+    def _get_session_from_db(self) -> AbstractBaseSession | None:
+        """Return the row of a session that has not ended by the database's clock; Django asks that of the host."""
+        rows = self.model.objects.filter(session_key=self.session_key, expire_date__gt=clock.statement_now())
+        session = rows.first()
+        if session is None:
+            self._session_key = None
+        return session
 
     def _began_at(self, now: datetime) -> datetime:
         """Return when it began; sessions of the release before do not say it."""

@@ -63,15 +63,15 @@ class Leases(Moves[Row_co], Generic[Row_co]):
 
     def free(self) -> Self:
         """Return those that a worker may take now."""
-        return self.waiting().exclude(**{f"{self.until}__gt": clock.shared_now()})
+        return self.waiting().exclude(**{f"{self.until}__gt": clock.statement_now()})
 
     def forgotten(self) -> Self:
         """Return those that nobody has taken though a worker was rung for them a while ago."""
-        return self.free().exclude(rung_at__gt=clock.shared_now() - RING_AGAIN)
+        return self.free().exclude(rung_at__gt=clock.statement_now() - RING_AGAIN)
 
     def note_rung(self) -> None:
         """Write down that a worker was rung for them."""
-        self.update(rung_at=clock.shared_now())
+        self.update(rung_at=clock.statement_now())
 
     def check_room(self, *, most: int, noun: str) -> None:
         """Refuse to start more of them while so many are not over yet.
@@ -140,7 +140,7 @@ class Leases(Moves[Row_co], Generic[Row_co]):
 
     def renew(self, **values: Any) -> bool:
         """Prolong the lease; return whether there still is one."""
-        return bool(self.update(**{self.until: clock.shared_now() + self.lease, **values}))
+        return bool(self.update(**{self.until: clock.statement_now() + self.lease, **values}))
 
     def prune(self, find_folder: Callable[[Row_co], Path]) -> int:
         """Remove the first of them, each with the folder of what came of it; return how many."""
@@ -157,12 +157,12 @@ class Leases(Moves[Row_co], Generic[Row_co]):
 
     def give_back(self, *, lost: int = 0, **values: Any) -> int:
         """Let them wait again: what they need is not there now, or `lost`, their worker or a part died under them."""
-        values = {"rung_at": clock.shared_now(), "lost": F("lost") + lost, **values}
+        values = {"rung_at": clock.statement_now(), "lost": F("lost") + lost, **values}
         return self.move(to=self.waits, was=self.runs, **{self.until: None}, **values)
 
     def retry(self) -> int:
         """Let those wait again, and be rung for at once, whose worker or a part died under them; again and again it may not."""
-        return self.filter(lost__lt=MAX_LOST).give_back(lost=1, rung_at=clock.shared_now() - RING_AGAIN)
+        return self.filter(lost__lt=MAX_LOST).give_back(lost=1, rung_at=clock.statement_now() - RING_AGAIN)
 
 
 def ring_forgotten(rows: Leases[Row], ring: Callable[[Row], object], *, queue: str) -> int:

@@ -305,7 +305,7 @@ class PublicationRows(Leases["Publication"]):
 
     def running(self) -> Self:
         """Return those that a worker has now."""
-        return self.waiting().filter(lease_until__gt=clock.shared_now())
+        return self.waiting().filter(lease_until__gt=clock.statement_now())
 
     def with_pusher(self) -> Self:
         """Add the id of the user who moved the branch to the commit as `pusher`, or that of the repository's maker."""

@@ -11,11 +11,12 @@ from django.contrib.sessions.models import Session
 from django.test import Client
 from django.utils import timezone
 
-from webapp.accounts import services
+from webapp.accounts import queries, services
 from webapp.accounts.models import AuditEntry, UserSession
 from webapp.accounts.queries import principal_for_user, session_uses
 from webapp.accounts.services.sessions import remove_ended_sessions
 from webapp.core import clock
+from webapp.dispatch.stamps import set_back_stamps
 
 if TYPE_CHECKING:
     from webapp.accounts.models import User
@@ -76,6 +77,52 @@ def test_a_session_ends_without_requests_and_at_its_age(admin: User, now: Clock,
     assert remove_ended_sessions()["ended sessions removed"] >= 2
     assert not UserSession.objects.exists()
     assert not Session.objects.exists()
+
+
+@pytest.mark.parametrize("days", [-1, 1])
+def test_clock_of_one_host_changes_no_session(
+    admin: User, monkeypatch: pytest.MonkeyPatch, settings: Any, days: int
+) -> None:
+    settings.TRIBUTARY_SESSION_IDLE_HOURS, settings.TRIBUTARY_SESSION_HOURS = 24, 240
+    shared, ahead = clock.now(), timedelta(days=days)
+    monkeypatch.setattr(clock, "shared_now", lambda: shared)
+    for module in (clock, timezone):
+        monkeypatch.setattr(module, "now", lambda: shared + ahead)
+    monkeypatch.setattr(clock, "_cautious", clock._Cautious())  # as a process that began by that clock
+    client = sign_in()
+    assert is_in(client)
+    session_uses.flush()
+    [row] = UserSession.objects.all()
+    assert abs(row.began_at - shared) < timedelta(seconds=1)
+    assert abs(row.seen_at - shared) < timedelta(seconds=1)
+    assert abs(Session.objects.get().expire_date - shared - timedelta(hours=24)) < timedelta(seconds=1)
+    shared += timedelta(hours=23)
+    assert remove_ended_sessions() == {}
+    assert queries.list_sessions(user_id=admin.pk).exists()
+    assert is_in(client)
+    shared += timedelta(hours=2)  # what the last request gave is not written yet
+    assert not is_in(client)
+    assert not queries.list_sessions(user_id=admin.pk).exists()
+
+
+def test_clock_that_was_ahead_makes_no_session_longer(admin: User, now: Clock) -> None:
+    now.move(days=1)
+    sign_in()
+    now.move(days=-1)
+    set_back_stamps()
+    [row] = UserSession.objects.all()
+    assert (row.began_at, row.seen_at) == (now.at, now.at)
+    assert Session.objects.get().expire_date == now.at + timedelta(hours=168)
+
+
+def test_clock_that_was_ahead_makes_nobody_wait_longer(admin: User, now: Clock) -> None:
+    now.move(days=1)
+    wrong = {"username": "admin", "password": "wrong"}
+    assert {Client().post("/login", wrong).status_code for _ in range(7)} >= {429}
+    now.move(days=-1, seconds=2)
+    refused = Client().post("/login", wrong)
+    assert refused.status_code == 429
+    assert int(refused["Retry-After"]) <= 3
 
 
 def test_ways_to_a_provider_are_forgotten_after_an_hour(now: Clock) -> None:

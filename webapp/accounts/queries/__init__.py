@@ -80,9 +80,11 @@ token_uses = Later(_write_uses)
 
 
 def _write_requests(requests: Mapping[str, datetime]) -> None:
+    # The requests were noted by the clock of this host.
+    ahead = clock.now() - clock.shared_now()
     with transaction.atomic():
         for row in UserSession.objects.filter(session_key__in=list(requests)):
-            at = requests[row.session_key]
+            at = requests[row.session_key] - ahead
             if row.seen_at < at:
                 UserSession.objects.filter(pk=row.pk, seen_at__lt=at).update(seen_at=at)
                 # A session that has ended meanwhile has no row, and gets none.
@@ -244,7 +246,7 @@ def list_tokens(*, user_id: int) -> QuerySet[Token]:
 
 def list_sessions(*, user_id: int) -> QuerySet[UserSession]:
     """List the sessions of a user that have not ended, the last one used first."""
-    lasting = Session.objects.filter(expire_date__gt=clock.now())
+    lasting = Session.objects.filter(expire_date__gt=clock.statement_now())
     return UserSession.objects.filter(user_id=user_id, session_key__in=lasting.values("session_key"))
 
 

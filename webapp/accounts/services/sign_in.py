@@ -106,7 +106,7 @@ def begin_attempt(*, username: str, address: str, device: str = "", kind: str = 
 
     """
     username, network = username.casefold()[:150], throttle.read_network(address)
-    now = clock.now()
+    now = clock.shared_now()
     recent = LoginFailure.objects.filter(kind=kind, at__gt=now - throttle.WINDOW)
     limits = {
         "pair": (Q(username=username, address=network), throttle.BY_NAME_AND_ADDRESS),
@@ -123,11 +123,12 @@ def begin_attempt(*, username: str, address: str, device: str = "", kind: str = 
     )
     if "pair" in limits and counts["pair_count"] < throttle.BY_NAME_AND_ADDRESS.free:
         del limits["name"]  # from many networks at once somebody else would keep this one waiting for ever
-    waits = [
-        counts[f"{name}_last"] + limit.wait_after(counts[f"{name}_count"]) - now
-        for name, (_, limit) in limits.items()
-        if counts[f"{name}_last"]
-    ]
+    waits = []
+    for name, (_, limit) in limits.items():
+        if counts[f"{name}_last"]:
+            pause = limit.wait_after(counts[f"{name}_count"])
+            # A failure in the future is one of a clock that was ahead.
+            waits.append(min(pause, counts[f"{name}_last"] + pause - now))
     seconds = max((wait.total_seconds() for wait in waits), default=0)
     if seconds > 0:
         whole = int(seconds) + 1

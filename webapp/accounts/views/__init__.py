@@ -123,7 +123,7 @@ def tokens(request: HttpRequest) -> HttpResponse:
             user=user,
             name=form.cleaned_data["name"],
             scopes=[scope] if scope else [],
-            expires_at=clock.now() + timedelta(days=days) if days else None,
+            expires_at=clock.shared_now() + timedelta(days=days) if days else None,
         )
         form = TokenForm()
     context = {"form": form, "tokens": queries.list_tokens(user_id=user.pk), "secret": secret}
