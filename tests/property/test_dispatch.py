@@ -352,9 +352,8 @@ class Dispatch(RuleBasedStateMachine):
         self.messages.start()
         self.ahead = timedelta()
         now = clock.now
-        self.time = mock.patch.multiple(
-            clock, now=lambda: now() + self.ahead, shared_now=lambda: now() + self.ahead, _settled=clock._SettledClock()
-        )
+        clocks = dict.fromkeys(("now", "shared_now", "statement_now"), lambda: now() + self.ahead)
+        self.time = mock.patch.multiple(clock, **clocks, _settled=clock._SettledClock())
         self.time.start()
         self.asked: dict[Any, Asked] = {}
         self.workers: list[Any] = []

@@ -43,7 +43,8 @@ class Clock:
 @pytest.fixture
 def now(monkeypatch: pytest.MonkeyPatch) -> Clock:
     moved = Clock()
-    monkeypatch.setattr(clock, "now", moved)
+    for name in ("now", "shared_now", "statement_now"):
+        monkeypatch.setattr(clock, name, moved)
     monkeypatch.setattr(timezone, "now", moved)
     return moved
 
@@ -85,7 +86,8 @@ def test_clock_of_one_host_changes_no_session(
 ) -> None:
     settings.TRIBUTARY_SESSION_IDLE_HOURS, settings.TRIBUTARY_SESSION_HOURS = 24, 240
     shared, ahead = clock.now(), timedelta(days=days)
-    monkeypatch.setattr(clock, "shared_now", lambda: shared)
+    for name in ("shared_now", "statement_now"):
+        monkeypatch.setattr(clock, name, lambda: shared)
     for module in (clock, timezone):
         monkeypatch.setattr(module, "now", lambda: shared + ahead)
     monkeypatch.setattr(clock, "_cautious", clock._Cautious())  # as a process that began by that clock

@@ -42,7 +42,8 @@ class _Clock:
 @pytest.fixture
 def now(monkeypatch: pytest.MonkeyPatch) -> _Clock:
     moved = _Clock()
-    monkeypatch.setattr(clock, "now", moved)
+    for name in ("now", "shared_now"):
+        monkeypatch.setattr(clock, name, moved)
     return moved
 
 

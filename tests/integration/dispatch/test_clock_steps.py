@@ -43,8 +43,8 @@ class Clock:
 @pytest.fixture
 def host(monkeypatch: pytest.MonkeyPatch) -> Clock:
     moved = Clock()
-    monkeypatch.setattr(clock, "now", moved.now)
-    monkeypatch.setattr(clock, "shared_now", moved.now)
+    for name in ("now", "shared_now", "statement_now"):
+        monkeypatch.setattr(clock, name, moved.now)
     monkeypatch.setattr(clock, "_since_boot", moved.since_boot)
     monkeypatch.setattr(clock, "_settled", clock._SettledClock())
     clock.settled_now()  # the sweep has looked before
