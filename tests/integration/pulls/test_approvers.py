@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from django.db import connection, transaction
+from django.test import Client
 
 from tests.factories import repositories as make
 from webapp.accounts.models import User
@@ -165,6 +166,20 @@ def test_who_wrote_a_commit_that_another_pushed_does_not_approve_it(desk: Desk) 
     desk.push("mira", named="wanda")
     desk.approve("wanda")
     assert "does not count: wanda wrote" in desk.detail()["blocked_by"][0]["message"]
+
+
+def test_a_trailer_takes_no_approval_away_but_is_shown(desk: Desk) -> None:
+    message = "Edit\n\nCo-authored-by: Somebody <mira@example.org>\n"
+    commit = commit_files(
+        repository=desk.repository, branch="fix", message=message, changes=desk._change(), by=desk.people["ines"]
+    )
+    desk.publish()
+    desk.approve("mira")
+    assert desk.detail()["mergeable"]
+    client = Client()
+    client.force_login(User.objects.get(username="wanda"))
+    page = client.get(f"/r/shop/pulls/{desk.pull.number}").content.decode()
+    assert page.lower().count(f"named as co-author of {commit.sha[:7]}") == 2, "in the list and at the approval"
 
 
 def test_a_forced_push_of_another_does_not_hide_who_brought_what_stays(desk: Desk) -> None:

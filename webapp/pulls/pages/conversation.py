@@ -49,6 +49,8 @@ class Reviewer:
     is_asked: bool = False
     is_answered: bool = True
     """Whether asking again asks for something new."""
+    co_authored: str = ""
+    """A commit that names them as co-author."""
 
 
 @dataclass(frozen=True)
@@ -279,6 +281,7 @@ def _list_reviewers(loaded: Loaded) -> list[Reviewer]:
             is_group=standing.is_group,
             is_asked=standing.asked_at is not None,
             is_answered=standing.state.is_answered,
+            co_authored="" if standing.is_group else facts.co_authors.get(standing.name, ""),
         )
         for standing in list_reviewers(loaded.pull, uncounted=facts.ineligible)
     ]

@@ -335,6 +335,8 @@ def _describe_review(loaded: Loaded, review: Review, comments: int) -> Conversat
     note = f"Void: {review.void_reason}." if review.voided_at and review.void_reason else ""
     if objection:
         note = f"Does not count: {review.reviewer.username} {objection.words}."
+    elif stands and (commit := loaded.facts.co_authors.get(review.reviewer.username)):
+        note = f"Named as co-author of {commit}."
     if review.body:
         return ConversationEntry(
             id=f"review-{review.pk}", at=review.created_at, actor=review.reviewer.username, text=text, card="review",
@@ -349,6 +351,7 @@ def _describe_review(loaded: Loaded, review: Review, comments: int) -> Conversat
         icon=icon,
         badge=badge,
         labels=labels,
+        note=note,
     )
 
 

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from webapp.accounts.models import User
 from webapp.accounts.permissions import can_repository
 from webapp.accounts.queries import COMMIT_HOST, find_people, principal_for_user
 from webapp.core.once import asked_once
+from webapp.git.values import Person
 from webapp.pulls.queries.loads import list_loaders
 from webapp.pulls.rules.approvals import Grounds, Objection
 from webapp.repositories import queries as repositories
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from webapp.git.values import CommitInfo
     from webapp.pulls.models import PullRequest
 
+_TRAILER = re.compile(r"^co-authored-by:([^<\n]*)<([^>\n]*)>[ \t\r]*$", re.IGNORECASE | re.MULTILINE)
 MOST_COMMITS = 10_000
 """Of a pull request, or of a push to it, that are looked at one by one."""
 
@@ -50,7 +53,8 @@ def _list_makers(pull: PullRequest, base: str) -> tuple[dict[int, Objection], di
     commits = repositories.list_commits(pull.repository, pull.head_sha, not_in=base, limit=MOST_COMMITS)
     pushers = repositories.list_pushers(pull.repository, branch=pull.source, commits=[commit.sha for commit in commits])
     by_id = {user_id: Objection(Grounds.PUSHED, sha[:7]) for user_id, sha in pushers.items()}
-    for user, commit in _list_authors(commits):
+    signed = [(person, commit) for commit in commits for person in (commit.author, commit.committer)]
+    for user, commit in _find_users(signed):
         by_id.setdefault(user.pk, Objection(Grounds.WROTE, commit.short))
     by_name: dict[str, Objection] = {}
     for name, path in list_loaders(pull):
@@ -66,13 +70,28 @@ def _find_missing_right(pull: PullRequest, user: User) -> Objection | None:
     return None
 
 
-def _list_authors(commits: Sequence[CommitInfo]) -> list[tuple[User, CommitInfo]]:
+@asked_once
+def list_co_authors(pull: PullRequest, base: str) -> dict[str, str]:
+    """Return user name → the commit whose `Co-authored-by` names the user.
+
+    Such a trailer takes no approval away: anybody can aim one at a reviewer, and committing a suggestion writes one.
+    """
+    commits = repositories.list_commits(pull.repository, pull.head_sha, not_in=base, limit=MOST_COMMITS)
+    named = [
+        (Person(name=name, email=email), commit)
+        for commit in commits
+        for name, email in _TRAILER.findall(commit.message)
+    ]
+    return {user.username: commit.short for user, commit in _find_users(named)}
+
+
+def _find_users(named: Iterable[tuple[Person, CommitInfo]]) -> list[tuple[User, CommitInfo]]:
+    """Return the users whom names or addresses in commits mean, each with a commit that names them."""
     by_email: dict[str, CommitInfo] = {}
     by_name: dict[str, CommitInfo] = {}
-    for commit in commits:
-        for person in (commit.author, commit.committer):
-            by_email.setdefault(person.email.strip().lower(), commit)
-            by_name.setdefault(person.name.strip().lower(), commit)
+    for person, commit in named:
+        by_email.setdefault(person.email.strip().lower(), commit)
+        by_name.setdefault(person.name.strip().lower(), commit)
     pairs = []
     for user in find_people(emails=by_email.keys(), names=by_name.keys()):
         addresses = (user.email.lower(), f"{user.username.lower()}@{COMMIT_HOST}")

@@ -34,7 +34,7 @@ from webapp.core.prepared import Prepared
 from webapp.datasets.permissions import see_keys
 from webapp.git.values import Landing
 from webapp.pulls.models import Merge, NamedComparison, PullDataset, PullRequest, QueuedMerge, Review, SpecRecord
-from webapp.pulls.queries.approvers import MOST_COMMITS, list_ineligible
+from webapp.pulls.queries.approvers import MOST_COMMITS, list_co_authors, list_ineligible
 from webapp.pulls.queries.checked import list_query_checks, read_fact
 from webapp.pulls.queries.loads import list_load_facts
 from webapp.pulls.queries.named import find_shown
@@ -482,6 +482,7 @@ def collect_facts(pull: PullRequest) -> approvals.MergeFacts:
         ],
         dataset_verdicts=list_verdicts(pull, rows),
         ineligible=list_ineligible(pull, reviewers=approvers, base=find_base(pull)),
+        co_authors=list_co_authors(pull, find_base(pull)) if approvers else {},
         protection=protection,
         failed_checks=list_failed_checks(pull),
         refused_rules=list_refused_rules(pull),

@@ -210,6 +210,8 @@ class MergeFacts:
     """The oldest first."""
     ineligible: Mapping[str, Objection] = field(default_factory=dict)
     """Reviewer → why their approval does not count: they opened it, brought some of it, or lost the right."""
+    co_authors: Mapping[str, str] = field(default_factory=dict)
+    """User → a commit that names them in `Co-authored-by`, which pages show and which changes no right."""
 
 
 @dataclass(frozen=True)
