@@ -7,6 +7,7 @@ from typing import Any
 
 from celery import Celery
 from celery.signals import worker_init, worker_ready
+from celery.worker.state import active_requests
 
 from webapp.runtime import pulses
 
@@ -24,7 +25,9 @@ def start_pulse(**_: Any) -> None:
 
 @worker_ready.connect
 def start_heartbeat(sender: Any, **_: Any) -> None:
-    """Tell `readyz` every few seconds that this worker lives."""
+    """Tell `readyz` every few seconds that this worker lives, and the supervisor that its threads work."""
     from webapp.runtime.services import start_heartbeats
 
+    pool = sender.pool
+    pulses.pool_check.begin(pool.executor.submit, is_busy=lambda: len(active_requests) >= pool.limit)
     start_heartbeats(*(f"worker-{queue}" for queue in sender.app.amqp.queues))

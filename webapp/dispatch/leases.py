@@ -23,6 +23,7 @@ from webapp.core.moves import Moves, Row_co
 from webapp.dispatch.stamps import Stamp
 from webapp.runtime import doorbell
 from webapp.runtime.folders import remove_folder
+from webapp.runtime.pulses import pool_check
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -140,6 +141,7 @@ class Leases(Moves[Row_co], Generic[Row_co]):
 
     def renew(self, **values: Any) -> bool:
         """Prolong the lease; return whether there still is one."""
+        pool_check.note_work()
         return bool(self.update(**{self.until: clock.statement_now() + self.lease, **values}))
 
     def prune(self, find_folder: Callable[[Row_co], Path]) -> int:

@@ -22,6 +22,7 @@ from webapp.core.errors import Unavailable
 from webapp.dispatch.logs import LogWriter
 from webapp.runtime import fork_server
 from webapp.runtime.fork_server import CONNECT_SECONDS, LOST, READ_BYTES, SETUP_FAILED
+from webapp.runtime.pulses import pool_check
 from webapp.runtime.spark_folders import Loan
 
 OVER_QUOTA = 122
@@ -233,6 +234,7 @@ def watch(
     began = beaten = time.monotonic()
     while (code := handle.wait(LOOK_SECONDS)) is None:
         now = time.monotonic()
+        pool_check.note_work()
         if is_cut_off():
             return ProcessEnd.of_code(handle.stop(at_once=True))
         try:

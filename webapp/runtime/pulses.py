@@ -5,12 +5,17 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 
 VARIABLE = "SUPERVISOR_PIPE"
 """Environment variable with the number of the pipe."""
 PIPE_SECONDS = 2.0
 """Pause between two beats into the pipe in seconds."""
+PROBE_SECONDS = 20.0
+"""Time in seconds within which a free thread takes a probe."""
+SIGN_SECONDS = 120.0
+"""Time in seconds within which one of the busy threads of a pool gives a sign; no lease is longer."""
 
 
 class Pulse:
@@ -50,8 +55,56 @@ def beat(pipe: int) -> None:
         os.write(pipe, b".")
 
 
+class PoolCheck:
+    """Tells whether the threads of a pool work: a free one takes a probe, and busy ones give signs of their work."""
+
+    def __init__(self) -> None:
+        self._submit: Callable[[Callable[[], None]], object] | None = None
+        self._is_busy: Callable[[], bool] = bool
+        self._is_probing = False
+        self._answered_at = self._signed_at = 0.0
+
+    def begin(self, submit: Callable[[Callable[[], None]], object], *, is_busy: Callable[[], bool]) -> None:
+        """Check a pool from now on.
+
+        Args:
+            submit: has a thread of the pool call a function.
+            is_busy: whether all threads have work.
+
+        """
+        self._answer()
+        self._submit, self._is_busy = submit, is_busy
+
+    def note_work(self) -> None:
+        """Show that a busy thread goes on."""
+        self._signed_at = time.monotonic()
+
+    def works(self) -> bool:
+        """Return whether the pool works; also before there is one."""
+        if self._submit is None:
+            return True
+        if not self._is_probing:
+            self._is_probing = True
+            try:
+                self._submit(self._answer)
+            except RuntimeError:
+                return True  # the worker ends and takes no more work
+        now = time.monotonic()
+        if now - self._answered_at < PROBE_SECONDS:
+            return True
+        return self._is_busy() and now - self._signed_at < SIGN_SECONDS
+
+    def _answer(self) -> None:
+        self._answered_at = self._signed_at = time.monotonic()
+        self._is_probing = False
+
+
+pool_check = PoolCheck()
+"""That of this process."""
+
+
 def start_pulse() -> None:
-    """Beat from a thread from now on, if this process is supervised."""
+    """Beat from a thread from now on, if this process is supervised, as long as its pool works."""
     pipe = take_pipe()
     if pipe is not None:
         threading.Thread(target=_keep_beating, args=(pipe,), name="pulse", daemon=True).start()
@@ -59,5 +112,6 @@ def start_pulse() -> None:
 
 def _keep_beating(pipe: int) -> None:
     while True:
-        beat(pipe)
+        if pool_check.works():
+            beat(pipe)
         time.sleep(PIPE_SECONDS)
