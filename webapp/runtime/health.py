@@ -144,14 +144,7 @@ def does_spark_listen() -> bool:
     """
     address = urlsplit(settings.SPARK_REMOTE)
     host, port = address.hostname or "localhost", address.port or PORTS["sc"]
-    return answers_http2(host, port) if _is_spark_embedded() else answers_tcp(host, port)
-
-
-def _is_spark_embedded() -> bool:
-    return (
-        urlsplit(settings.SPARK_REMOTE).hostname == "localhost"
-        and (Path(settings.TRIBUTARY_HOME) / "run" / "parts.json").exists()
-    )
+    return answers_tcp(host, port) if is_spark_shared() else answers_http2(host, port)
 
 
 def look_at_spark() -> PartHealth:
@@ -160,11 +153,10 @@ def look_at_spark() -> PartHealth:
         return PartHealth("spark", works=False, state="off", detail="no Java 17 or 21, and SPARK_REMOTE is not set")
     if not does_spark_listen():
         return PartHealth("spark", works=False, state="starting", detail="engine starting")
-    embedded = _is_spark_embedded()
-    if embedded and not (Path(settings.TRIBUTARY_HOME) / "run" / "spark.ready").exists():
-        return PartHealth("spark", works=False, state="starting", detail="engine warming up")
     if is_spark_shared():
         return PartHealth("spark", works=True, state="shared", detail=SHARED)
+    if not (Path(settings.TRIBUTARY_HOME) / "run" / "spark.ready").exists():
+        return PartHealth("spark", works=False, state="starting", detail="engine warming up")
     return PartHealth("spark", works=True, state="ok", detail="warm")
 
 

@@ -20,6 +20,7 @@ from webapp.comparisons.models import Comparison
 from webapp.comparisons.services import spark
 from webapp.datasets.models import Dataset
 from webapp.dispatch.logs import LogWriter
+from webapp.runtime.probes import answers_tcp
 
 pytestmark = [pytest.mark.contract, pytest.mark.django_db]
 
@@ -98,10 +99,15 @@ def test_a_repository_that_is_not_listed_is_kept_off_the_cluster(settings: Any, 
     assert "TRIBUTARY_SPARK_REPOSITORIES" in job.reason
 
 
-def test_rows_of_a_repository_that_is_kept_off_are_not_compared_there(settings: Any, shop: World) -> None:
+def test_rows_of_a_repository_that_is_kept_off_are_not_compared_there(
+    settings: Any, shop: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     comparison = Comparison(dataset=Dataset.objects.get(path="/shop/raw"), attempt=1)
     assert spark.offer_spark(comparison=comparison, table_folder="/tables/raw")[0] is not None
     settings.TRIBUTARY_SPARK_REPOSITORIES = frozenset({"etl"})
     assert spark.offer_spark(comparison=comparison, table_folder="/tables/raw") == (None, spark.KEPT_OFF)
     settings.TRIBUTARY_SPARK_OPENER = "/a/socket"
+    monkeypatch.setattr("webapp.runtime.health.answers_http2", answers_tcp)
+    (Path(settings.TRIBUTARY_HOME) / "run").mkdir(exist_ok=True)
+    (Path(settings.TRIBUTARY_HOME) / "run" / "spark.ready").touch()
     assert spark.offer_spark(comparison=comparison, table_folder="/tables/raw")[0] is not None

@@ -39,7 +39,11 @@ def damage_by_uuid(file: Path, _other: Path) -> None:
 
 @pytest.mark.parametrize("damage", [damage_by_nesting, damage_by_copy, damage_by_uuid])
 def test_rest_and_catalog_name_the_damage(
-    dataset: Dataset, user: User, api_client: Callable[..., APIClient], damage: Callable[..., None]
+    dataset: Dataset,
+    user: User,
+    api_client: Callable[..., APIClient],
+    damage: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     other = make.a_dataset("/shop/other", by=user)
     make.write(make.a_client(user), other)
@@ -53,6 +57,10 @@ def test_rest_and_catalog_name_the_damage(
     files = [local_path(catalog.get_file(table=each.table).location) for each in (dataset, other)]
     metadata_files.forget_all()
     damage(*files)
+    walks = []
+    monkeypatch.setattr(
+        metadata_files, "_find_way_back", lambda row, find=metadata_files._find_way_back: walks.append(row) or find(row)
+    )
 
     said = client.load(dataset.table).error[1]
     assert str(files[0]) in said
@@ -63,6 +71,7 @@ def test_rest_and_catalog_name_the_damage(
         answer = api.get(f"{address}/{part}")
         assert (answer.status_code, answer.json()["detail"]) == (503, said), part
 
+    assert len(walks) == 1, "what is known of the damage is remembered"
     body = {"name": "orders", "metadata-location": earlier, "overwrite": True}
     assert client.call("POST", "namespaces/shop/register", body).status == 200
     assert api.get(address).json()["damage"] == ""

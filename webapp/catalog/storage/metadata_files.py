@@ -3,6 +3,7 @@
 Since a location never changes its content, what was read is kept in memory by location.
 """
 
+import time
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -116,6 +117,12 @@ _cache = ByteCache[str, MetadataFile](
 )
 
 
+_ways_back: dict[str, tuple[float, str]] = {}
+"""By damaged metadata file: until when it is used, by the monotonic clock, and the way back. Finding one walks a folder."""
+WAY_BACK_SECONDS = 10.0
+MOST_WAYS_BACK = 1000
+
+
 def read(row: MetadataOwner) -> MetadataFile:
     """Read the current metadata file of a table or view.
 
@@ -161,7 +168,17 @@ def list_earlier(row: MetadataOwner) -> Iterator[MetadataFile]:
 
 
 def describe_way_back(row: MetadataOwner) -> str:
-    """Return how to go back to the newest earlier metadata file of a table that can be read."""
+    """Return how to go back to the newest earlier metadata file of a table that can be read, as it was a moment ago."""
+    until, way_back = _ways_back.get(row.metadata_location, (0.0, ""))
+    if time.monotonic() >= until:
+        way_back = _find_way_back(row)
+        if len(_ways_back) >= MOST_WAYS_BACK:
+            _ways_back.clear()
+        _ways_back[row.metadata_location] = time.monotonic() + WAY_BACK_SECONDS, way_back
+    return way_back
+
+
+def _find_way_back(row: MetadataOwner) -> str:
     with suppress(AppError):
         for file in list_earlier(row):
             return f"To go back to its newest earlier file, {word_registration(file)}"
@@ -276,6 +293,7 @@ def delete(file: MetadataFile) -> None:
 def forget_all() -> None:
     """Read every file anew; for tests and repairs that change files behind the catalog's back."""
     _cache.clear()
+    _ways_back.clear()
 
 
 def make_table_folders(location: str, *, root: str | None = None, metadata: str | None = None) -> None:
