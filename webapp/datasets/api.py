@@ -231,7 +231,9 @@ class DatasetSchemaView(DatasetEndpoint):
     @extend_schema(parameters=[BRANCH, TRANSACTION], responses={200: shapes.SchemaSerializer, **refusals(409)})
     def get(self, request: Request, dataset_id: int) -> Response:
         """Return the schema, partition spec and sort order of a branch or a transaction."""
-        return Response(shapes.SchemaSerializer(get_schema(self.find(dataset_id), **self.view_of(request))).data)
+        return Response(
+            shapes.SchemaSerializer(get_schema(self.principal, self.find(dataset_id), **self.view_of(request))).data
+        )
 
 
 class DatasetPreviewView(DatasetEndpoint):

@@ -12,11 +12,12 @@ from django.test import Client
 from pyiceberg.exceptions import ForbiddenError
 
 from jobs.protocol import fold_column
-from tests.factories import datasets, repositories
+from tests.factories import catalog, datasets, repositories
 from tests.factories.build_rows import World, a_world
 from webapp.accounts import services as accounts
 from webapp.accounts.models import Folder, User
 from webapp.accounts.permissions import list_sensitive, role_on_folder
+from webapp.comparisons.diffs.schema import diff_schemas
 from webapp.comparisons.rules.dataset_rules import ComparisonRules
 from webapp.datasets.models import Dataset, Transaction
 from webapp.datasets.permissions import see_rows
@@ -61,6 +62,33 @@ def people() -> Dataset:
 
 def is_hidden(reader: Principal, *ends: Any) -> bool:
     return see_rows(reader, people(), *ends).hides("name")
+
+
+def test_default_of_a_hidden_column_is_not_shown(alpha: World, reader: Principal, settings: Any) -> None:
+    """Older rows have the default as their value."""
+    client = datasets.a_client(alpha.user)
+    canary = {"initial-default": "mira-4711", "write-default": "mira-4711"}
+    fields = [catalog.field(1, "id"), {**catalog.field(2, "name", "string"), **canary}]
+    client.create_table("alpha.staff", *fields, properties={"format-version": "3"})
+    client.append("alpha.staff")
+    state(alpha, '[datasets."/alpha/staff"]\nsensitive = ["name"]\n')
+    dataset = Dataset.objects.get(path="/alpha/staff")
+    first = Transaction.objects.get(dataset=dataset, state="COMMITTED")
+    browser = Client()
+    api = f"/api/v1/datasets/{dataset.pk}"
+    addresses = [
+        f"{api}/schema",
+        f"{api}/compare?before=&after={first.pk}",
+        "/d/alpha/staff?tab=schema",
+        "/d/alpha/staff",
+    ]
+    for who, is_shown in ((reader, False), (alpha.maker, True)):
+        browser.force_login(User.objects.get(pk=who.user_id))
+        answers = [browser.get(address).content.decode() for address in addresses]
+        assert ("mira-4711" in answers[0]) == is_shown, answers[0]
+        assert not any("mira-4711" in answer for answer in answers[1:])
+    diff = diff_schemas({"fields": []}, {"fields": fields})
+    assert "mira-4711" not in " ".join(column.sentence for column in diff.columns)
 
 
 @pytest.mark.parametrize(

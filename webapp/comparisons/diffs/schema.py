@@ -307,7 +307,8 @@ def _one_sided(
 
 def _added_sentence(path: str, *, required: bool, default: object) -> str:
     if default is not None:
-        return f"Nobody breaks: older rows read {default!r} in {path}."
+        # The column can be hidden from the reader, and the default is the value of older rows.
+        return f"Nobody breaks: older rows read its default in {path}."
     if required:
         return f"Readers are safe; whoever writes to the table must now fill {path}."
     return f"Nobody breaks by name: older rows read NULL in {path}. Only readers that count columns notice."
@@ -389,11 +390,8 @@ def _text_changes(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> 
     if (old.get("doc") or "") != (new.get("doc") or ""):
         yield ColumnChange("doc", old.get("doc") or "", new.get("doc") or "", f"The description of {path} changed.")
     if old.get("write-default") != new.get("write-default"):
-        before, after = (
-            None if side.get("write-default") is None else str(side["write-default"]) for side in (old, new)
-        )
         sentence = "Writers that leave the column out now write another value; stored rows keep theirs."
-        yield ColumnChange("default", before, after, sentence)
+        yield ColumnChange("default", None, None, sentence)
 
 
 def _nested(old: Any, new: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]] | None:

@@ -270,7 +270,7 @@ def read_dataset_page(principal: Principal, *, path: str, request: DatasetReques
     dataset = queries.get_dataset(principal, path)
     pinned = queries.get_transaction(dataset, request.transaction) if request.transaction else None
     branch = pinned.branch_name if pinned else request.branch
-    schema, damage = _read_schema(dataset, request)
+    schema, damage = _read_schema(principal, dataset, request)
     pointer = queries.find_branch(dataset, branch)
     # A branch that has nothing of its own reads another one, and what led to that is its history too.
     line = branch if pointer and pointer.transaction else schema.branch
@@ -319,11 +319,11 @@ def read_dataset_page(principal: Principal, *, path: str, request: DatasetReques
     )
 
 
-def _read_schema(dataset: Dataset, request: DatasetRequest) -> tuple[SchemaView, Problem | None]:
+def _read_schema(principal: Principal, dataset: Dataset, request: DatasetRequest) -> tuple[SchemaView, Problem | None]:
     """Return the schema, or a blank one and why: a table whose metadata is damaged keeps a page that says so."""
     view = _view_of(request)
     try:
-        return get_schema(dataset, **view), None
+        return get_schema(principal, dataset, **view), None
     except DamagedTable as error:
         pinned = queries.get_transaction(dataset, request.transaction) if request.transaction else None
         resolved = pinned.branch_name if pinned else request.branch

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from webapp.catalog import queries as catalog_queries
 from webapp.core.errors import find_refusal
 from webapp.datasets import queries
+from webapp.datasets.permissions import see_rows
 from webapp.datasets.queries.preview import current_schema, read_metadata
 from webapp.datasets.rules import schemas
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from django.db.models import QuerySet
 
+    from webapp.core.principals import Principal
     from webapp.datasets.models import Dataset, DatasetBranch, Transaction
 
 
@@ -31,11 +33,17 @@ class SchemaView:
     columns: Sequence[schemas.SchemaColumn]
 
 
-def get_schema(dataset: Dataset, *, branch: str | None = None, transaction: str | None = None) -> SchemaView:
-    """Return the schema that a branch tracks, or that a committed transaction had."""
+def get_schema(
+    by: Principal, dataset: Dataset, *, branch: str | None = None, transaction: str | None = None
+) -> SchemaView:
+    """Return the schema that a branch tracks, or that a committed transaction had, as far as the reader may see it.
+
+    Older rows have the default of a column as their value, so hidden columns have none here.
+    """
     resolved, pinned = queries.parse_view(dataset, branch=branch, transaction=transaction)
     metadata = read_metadata(dataset, branch=resolved, transaction=pinned)
-    schema = current_schema(metadata)
+    sight = see_rows(by, dataset, branch or resolved, resolved, pinned)
+    schema = schemas.drop_defaults(current_schema(metadata), sight.hides)
     return SchemaView(
         branch=resolved,
         transaction=pinned,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -152,3 +152,18 @@ def _transform(field: Json, names: Mapping[int, str]) -> str:
 def name_fields(schemas: Iterable[Json]) -> dict[int, str]:
     """Return the name of every field id in the history, the newest schema's last word."""
     return {column.id: column.name for schema in schemas for column in list_columns(schema)}
+
+
+_DEFAULTS = ("initial-default", "write-default")
+
+
+def drop_defaults(schema: Mapping[str, Any], is_hidden: Callable[[str], bool]) -> dict[str, Any]:
+    """Return a schema without the default values of hidden columns, and of the fields inside them."""
+    fields = [_drop(field) if is_hidden(field["name"]) else field for field in schema["fields"]]
+    return {**schema, "fields": fields}
+
+
+def _drop(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _drop(item) for name, item in value.items() if name not in _DEFAULTS}
+    return [_drop(item) for item in value] if isinstance(value, list) else value
