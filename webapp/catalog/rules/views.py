@@ -4,9 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from jobs.locations import is_inside
 from webapp.catalog.rules.access import METADATA_PATH
 from webapp.catalog.rules.errors import CommitFailed, IllegalArgument, Invalid, Malformed
-from webapp.catalog.rules.locations import check_path_properties, is_inside
+from webapp.catalog.rules.locations import check_path_properties
 from webapp.catalog.rules.metadata import check_schema, field, find, objects, optional_field, same_schema, texts
 
 ViewMetadata = dict[str, Any]
