@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 
-from jobs.locations import is_inside
+from jobs.locations import is_inside, split_location
 from webapp.catalog import permissions
 from webapp.catalog.models import StagedLocation, Table, View
 from webapp.catalog.rules.errors import Malformed
@@ -21,7 +21,6 @@ from webapp.catalog.rules.locations import (
     namespace_folder,
     overlap,
     spell,
-    split_location,
     table_folder,
     top_folder,
 )

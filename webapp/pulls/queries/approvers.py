@@ -96,8 +96,8 @@ def _find_users(named: Iterable[tuple[Person, CommitInfo]]) -> list[tuple[User, 
     for user in find_people(emails=by_email.keys(), names=by_name.keys()):
         addresses = (user.email.lower(), f"{user.username.lower()}@{COMMIT_HOST}")
         names = (user.username.lower(), user.get_full_name().lower())
-        named = [by_email.get(address) for address in addresses if address] + [
+        naming = [by_email.get(address) for address in addresses if address] + [
             by_name.get(name) for name in names if name
         ]
-        pairs += [(user, commit) for commit in named if commit is not None][:1]
+        pairs += [(user, commit) for commit in naming if commit is not None][:1]
     return pairs
