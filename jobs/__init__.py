@@ -2,6 +2,7 @@
 
 Modules:
     regular_files: opening files in folders where others may have put anything.
+    locations: whether a file is inside a table's folder.
     parsing: JSON and TOML that may be damaged or hostile.
     whole_files: files that appear whole or not at all.
     protocol: the messages between the web side and job processes.

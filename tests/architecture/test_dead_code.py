@@ -19,6 +19,8 @@ CALLED_BY_NAME = {
         "forward_related_accessor_class",
         "get_expiry_age",
         "get_expiry_date",
+        "_get_session_from_db",
+        "_session_key",
         "from_db_value",
         "clean_checks",
         "clean_groups",

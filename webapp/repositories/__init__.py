@@ -14,6 +14,7 @@ Modules:
     urls: addresses of all these.
     tasks: doorbells, each with an id for one service.
     signals: what repositories announce to the apps above.
+    ports: what repositories ask the apps above.
     errors: Git's refusals as answers of the product.
     apps: the app, for Django.
     management: commands of `manage.py`.

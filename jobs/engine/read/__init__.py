@@ -3,6 +3,7 @@
 Face:
     catalog: a job's door to the catalog.
     metadata: table metadata and the manifests below it; what opens a location.
+    file_io: the files of one table opened, in an object store for longer than its keys live.
     manifest_files: manifests as clients wrote them, read under limits, for the web.
     packed: records of manifests as the web takes them.
     fields: schemas as values, and the DuckDB types that hold them.
@@ -21,7 +22,6 @@ Face:
     row_exports: a stored comparison as a file.
 
 Inside:
-    file_io: object stores opened for longer than the keys to them live.
     retries: requests to a catalog that goes away for a moment.
     file_types: the types that somebody chose for the columns of an upload.
     nodes: the columns of a Parquet file as a tree.
