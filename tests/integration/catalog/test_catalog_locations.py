@@ -78,6 +78,8 @@ def test_a_namespace_says_in_which_folder_its_tables_may_lie(writer: Catalog, la
     assert writer.commit("shop.staged", *updates_of(first), requirements=CREATE).metadata["location"] == staged
     assert make_view(writer, "v", view).metadata["location"] == view
     drop(writer, "shop.chosen")
+    assert writer.create_table("shop.chosen", location=chosen).status == 403, "files of the dropped table"
+    chosen = f"{own}/chosen-{uuid4().hex}"
     assert writer.create_table("shop.chosen", location=f"{chosen}/").metadata["location"] == chosen
     rename = {"source": {"namespace": ["shop"], "name": "chosen"}, "destination": {"namespace": ["shop"], "name": "c"}}
     assert writer.call("POST", "tables/rename", rename).status == 204

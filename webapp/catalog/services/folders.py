@@ -73,6 +73,7 @@ def place(stated: str | None, ref: TableRef, *, by: Principal | None) -> str:
     location = "" if stated is None else stated.rstrip("/")
     if is_given_location(location, warehouse=warehouse(), levels=ref.namespace, name=ref.name):
         _check_free(location, by=by)
+        _check_leftovers(location, by=by)
         return location
     # A job writes the tables that it was started for, where they lie.
     chosen = "" if stated is None or by is None or by.job is not None else stated.rstrip("/")
@@ -86,8 +87,8 @@ def place(stated: str | None, ref: TableRef, *, by: Principal | None) -> str:
 
 
 def stage_location(location: str, *, by: Principal | None) -> None:
-    """Keep a location that a client has chosen for it, who is about to write files there and to make the table then."""
-    if find_prefix(location) is None or by is None:
+    """Keep a location for a client who is about to write files there, and to make the table then."""
+    if by is None:
         return
     with transaction.atomic():
         take_lock(LOCATION_LOCK)
@@ -112,7 +113,8 @@ def take_location(
 
     """
     if find_prefix(location) is None:
-        return
+        StagedLocation.objects.filter(location=spell(location)[0]).delete()
+        return  # two cannot have one folder of the warehouse: its name has a random end, and a table's is unique
     take_lock(LOCATION_LOCK)
     _check_free(location, by=by, shared_with=shared_with)
     if shared_with is None:
