@@ -24,7 +24,7 @@ from jobs.protocol import MOST_USED, ExpectationResult, JobError, JobManifest, J
 from jobs.transforms.checking import ArrowSource, StagedSparkSource, run_checks
 from jobs.transforms.context import Connections, TransformContext, say
 from jobs.transforms.declare import Transform, list_declared
-from jobs.transforms.digest import Code, may_miss_files, may_name_left_out
+from jobs.transforms.digest import Code, list_missed, may_name_left_out
 from jobs.transforms.errors import CheckFailed, TransformError
 from jobs.transforms.expectations import Source
 from jobs.transforms.fingerprints import Files
@@ -122,10 +122,16 @@ def list_used(trace: Trace, manifest: JobManifest) -> tuple[str, ...]:
     keys = ({f"code:{path}" for path in trace.modules} | trace.list_keys()) - covered
     code = Code(Files(Path(manifest.root).resolve()), trace)
     late = [module for key in keys - set(whole) if key.startswith("code:") and (module := code.find(key[5:]))]
-    if PATHS not in covered and may_miss_files(
-        late, [statement for module in late for statement in module.statements], code
-    ):
-        keys.add(PATHS)
+    use = code.describe_use(late)
+    if use.is_reading_text:
+        keys |= {f"file:{path}" for path in trace.modules} - covered
+    if use.why_all:
+        keys.add(TREE)
+    if PATHS not in covered:
+        if "glob" in code.list_words(keys):
+            modules = [module for path in trace.modules if (module := code.find(path))]
+            use = replace(use, libraries=code.describe_use(modules).libraries)
+        keys |= list_missed(use, [statement for module in late for statement in module.statements], keys, code)
     if not may_name_left_out(covered, keys - set(whole), code):
         keys -= set(whole)
     return (TREE,) if TREE in keys or len(keys) > MOST_USED else tuple(sorted(keys))

@@ -11,12 +11,12 @@ from __future__ import annotations
 import ast
 import hashlib
 import inspect
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from jobs.transforms import reachable
+from jobs.transforms import libraries, reachable
 from jobs.transforms.bindings import list_parts
 from jobs.transforms.declare import Transform
 from jobs.transforms.fingerprints import FORMAT, Files, read_words
@@ -26,6 +26,8 @@ from jobs.transforms.reachable import keep_statements
 from jobs.transforms.trace import PATHS, TREE, Trace
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+ASKING = frozenset({"duckdb", "pandas", "polars"})
+"""Libraries that look for names of the code in a query."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,31 @@ class Covered:
     """The texts that its function holds."""
 
 
+@dataclass(frozen=True)
+class Use:
+    """What some modules use other than by a name that is written where it is used."""
+
+    words: frozenset[str]
+    """Words of their texts."""
+    libraries: frozenset[str]
+    """Libraries that may open files without a report."""
+    is_reflecting: bool
+    """Whether they may reach any code."""
+    is_looking_up: bool
+    """Whether they look up names in modules that they import."""
+    is_reading_text: bool
+    """Whether they may read comments, docstrings or line numbers."""
+    is_asking_by_parts: bool
+    """Whether a query is put together, in which a library looks for names of the code."""
+    why_all: str
+    """Why they may depend on any file; empty if they do not."""
+
+    @property
+    def is_any(self) -> bool:
+        """Whether they may use code that no name of theirs stands for."""
+        return self.is_reflecting or self.is_looking_up or self.is_reading_text or bool(self.why_all)
+
+
 @dataclass
 class Code:
     """The code of one repository after its modules were imported."""
@@ -54,6 +81,8 @@ class Code:
     _modules: dict[str, ModuleCode | None] = field(default_factory=dict)
     _closures: dict[str, set[str]] = field(default_factory=dict)
     _passing: dict[str, bool] = field(default_factory=dict)
+    _words: dict[str, frozenset[str] | None] = field(default_factory=dict)
+    _uses: dict[frozenset[str], Use] = field(default_factory=dict)
 
     def find(self, path: str) -> ModuleCode | None:
         """Return a module by its path; None where it cannot be parsed."""
@@ -70,8 +99,13 @@ class Code:
 
     @cached_property
     def packages(self) -> frozenset[str]:
-        """Names of the packages at the top of the repository."""
-        return frozenset(name.partition(".")[0] for name in self.loaded)
+        """Names that may be those of a module or package of the repository, imported or not."""
+        return frozenset(
+            part.removesuffix(".py")
+            for path in self.files.list_paths()
+            for part in path.split("/")
+            if "." not in part[:-3]
+        )
 
     @cached_property
     def parts(self) -> frozenset[str]:
@@ -84,6 +118,51 @@ class Code:
             module = self.find(path)
             self._passing[path] = module is not None and module.passes_module(self.loaded, self.parts)
         return self._passing[path]
+
+    def find_words(self, path: str) -> frozenset[str] | None:
+        """Return the words of a file, None where it may have any."""
+        if path not in self._words:
+            self._words[path] = read_words(self.files.root / path)
+        return self._words[path]
+
+    def list_words(self, keys: Iterable[str]) -> set[str]:
+        """Return the words of the text files among some keys, in small letters."""
+        paths = [key.removeprefix("file:") for key in keys if key.startswith("file:")]
+        return {word.casefold() for path in paths for word in self.find_words(path) or ()}
+
+    def describe_use(self, modules: Collection[ModuleCode]) -> Use:
+        """Return what some modules use together."""
+        paths = frozenset(module.path for module in modules)
+        if paths not in self._uses:
+            self._uses[paths] = self._describe_use(modules)
+        return self._uses[paths]
+
+    def _describe_use(self, modules: Collection[ModuleCode]) -> Use:
+        names = frozenset().union(*(module.names for module in modules))
+        words = frozenset().union(*(module.words for module in modules))
+        imported = frozenset().union(*(module.imported for module in modules)) - self.packages
+        is_looking_up = bool(names & reachable.LOOKUP)
+        named = names | (words - reachable.WORDS) if is_looking_up else names
+        is_by_parts = any(module.is_looking_up_by_parts for module in modules)
+        is_asking = bool(imported & ASKING) and any(module.is_asking_by_parts for module in modules)
+        is_reflecting = bool(named & reachable.REFLECTION) or is_by_parts
+        unknown = sorted(filter(libraries.is_unknown, imported))
+        why_all = ""
+        if unknown:
+            why_all = f"it imports {unknown[0]}, of which it is not known what it looks for"
+        elif named & reachable.UNFOLLOWED:
+            why_all = "its code looks for files in a way that cannot be followed"
+        return Use(
+            words=words,
+            libraries=frozenset().union(*(module.libraries for module in modules)) - self.packages,
+            is_reflecting=is_reflecting or is_asking or any(map(libraries.takes_names, imported)),
+            is_looking_up=is_looking_up,
+            is_reading_text=is_reflecting
+            or bool(named & reachable.TEXT or words & reachable.TEXT_WORDS)
+            or any(map(libraries.reads_text, imported)),
+            is_asking_by_parts=is_asking,
+            why_all=why_all,
+        )
 
     def list_closure(self, paths: Iterable[str]) -> set[str]:
         """Return these modules and everything that they load."""
@@ -112,13 +191,10 @@ def cover(transform: Transform, code: Code) -> Covered:
     keys = trace.list_keys(paths)
     modules = [module for path in sorted(paths) if (module := code.find(path)) is not None]
     keys |= {f"file:{path}" for path in paths if code.find(path) is None}
-    names = frozenset().union(*(module.names for module in modules))
-    if names & reachable.LOOKUP:
-        names = names.union(*(module.words for module in modules)) - (reachable.WORDS - names)
-    if names & reachable.TEXT:
+    use = code.describe_use(modules)
+    if use.is_reading_text:
         keys |= {f"file:{path}" for path in paths}
-    if names & reachable.UNFOLLOWED:
-        why_all = why_all or "its code looks for files in a way that cannot be followed"
+    why_all = why_all or use.why_all
     if TREE in keys:
         why_all = why_all or "some files that its modules open cannot be followed"
     keys |= {TREE} if why_all else set()
@@ -126,11 +202,13 @@ def cover(transform: Transform, code: Code) -> Covered:
         modules,
         roots=_find_roots(transform, code),
         names=[inspect.unwrap(transform.function).__name__],
-        is_whole=_list_whole(names, paths, own, code),
+        is_whole=_list_whole(use, paths, own, code),
     )
     statements = {module.path: [module.statements[index] for index in indices[module.path]] for module in modules}
-    if may_miss_files(modules, [statement for rows in statements.values() for statement in rows], code):
-        keys.add(PATHS)
+    missed = list_missed(use, [statement for rows in statements.values() for statement in rows], keys, code)
+    if TREE in missed:
+        why_all = why_all or "a query of its code looks for modules"
+    keys |= missed
     is_left_out = {module.path for module in modules if len(indices[module.path]) < len(module.statements)}
     listed = {*keys, *(f"{'part' if path in is_left_out else 'code'}:{path}" for path in statements)}
     return Covered(
@@ -156,14 +234,16 @@ def _write_checks(transform: Transform, root: str) -> str:
     return ValueWriter(root).write(checks)
 
 
-def _list_whole(names: frozenset[str], paths: set[str], own: str, code: Code) -> set[str]:
+def _list_whole(use: Use, paths: set[str], own: str, code: Code) -> set[str]:
     """Return the modules of which nothing may be left out, for what the code looks up while it runs."""
-    if names & reachable.REFLECTION or any(module.is_asking_by_parts for module in map(code.find, paths) if module):
+    if use.is_reflecting:
         return paths
-    if names & reachable.LOOKUP or any(map(code.passes_module, paths)):
+    # a library that imports a module by its name takes anything from it
+    whole = paths & code.list_closure(paths & code.trace.named)
+    if use.is_looking_up or any(map(code.passes_module, paths)):
         imported = {target for path in paths for target in code.trace.edges.get(path, ())}
-        return paths - ({own} - imported)
-    return set()
+        whole |= paths - ({own} - imported)
+    return whole
 
 
 def _find_roots(transform: Transform, code: Code) -> dict[str, int]:
@@ -221,29 +301,34 @@ def may_name_left_out(covers: Iterable[str], used: Iterable[str], code: Code) ->
     for key in [*files, *used] if optional else ():
         kind, _, path = key.partition(":")
         if kind == "file":
-            words = read_words(code.files.root / path)
-            is_naming = words is None or bool(words & values)
+            words = code.find_words(path)
+            is_naming = bool(values) if words is None else bool(words & values)
         else:
             module = code.find(path) if kind == "code" else None
             named = frozenset() if module is None else module.names | module.words
-            is_naming = bool(named & (optional | reachable.REFLECTION | reachable.LOOKUP))
+            is_naming = bool(named & optional) or (module is not None and code.describe_use([module]).is_any)
         if is_naming:
             return True
     return False
 
 
-def may_miss_files(modules: Iterable[ModuleCode], statements: Iterable[Statement], code: Code) -> bool:
-    """Return whether code may go on where a library did not find a file, which nothing reports.
+def list_missed(use: Use, statements: Iterable[Statement], keys: Iterable[str], code: Code) -> set[str]:
+    """Return keys for files that a library may look for without a report: it goes on where there is none.
 
     Args:
-        modules: all of the code.
-        statements: those of them that are used.
-        code: of their repository.
+        use: what the code uses.
+        statements: those of its statements that are used.
+        keys: what else was used; a query in a file looks for files, too.
+        code: of the repository.
 
     """
-    libraries = frozenset().union(*(module.libraries for module in modules)) - code.packages
-    is_asking = "duckdb" in libraries and any("glob" in module.words for module in modules)
-    return is_asking or (bool(libraries) and any(statement.is_catching for statement in statements))
+    if "duckdb" in use.libraries:
+        asked = code.list_words(keys).union(word.casefold() for word in use.words)
+        if "glob" in asked:
+            return {TREE} if "py" in asked else {PATHS}
+        if use.is_asking_by_parts:
+            return {PATHS}
+    return {PATHS} if use.libraries and any(statement.is_catching for statement in statements) else set()
 
 
 def _describe(transform: Transform) -> str:

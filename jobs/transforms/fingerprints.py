@@ -11,6 +11,7 @@ import builtins
 import hashlib
 import os
 import re
+import stat
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -85,9 +86,10 @@ class Files:
 
     def fingerprint_modules(self) -> dict[str, str]:
         """Return path → fingerprint of every module, imported or not."""
-        return {path: self.fingerprint(f"code:{path}") for path in self._list_paths() if path.endswith(".py")}
+        return {path: self.fingerprint(f"code:{path}") for path in self.list_paths() if path.endswith(".py")}
 
-    def _list_paths(self) -> list[str]:
+    def list_paths(self) -> list[str]:
+        """Return the paths of all files."""
         paths = []
         for folder, _, files in os.walk(self.root):
             inside = os.path.relpath(folder, self.root)
@@ -107,8 +109,8 @@ class Files:
         if kind in ("list", "data"):
             return _hash_names(place, modules=kind == "list")
         if kind == "paths":
-            return _hash("\n".join(path for path in self._list_paths() if not path.endswith(".py")))
-        keys = [f"{'code' if path.endswith('.py') else 'file'}:{path}" for path in self._list_paths()]
+            return _hash("\n".join(path for path in self.list_paths() if not path.endswith(".py")))
+        keys = [f"{'code' if path.endswith('.py') else 'file'}:{path}" for path in self.list_paths()]
         return _hash(repr([(key, self.fingerprint(key)) for key in keys]))
 
     def _parse(self, path: str) -> Module | None:
@@ -174,15 +176,18 @@ def _write_constant(value: object) -> str:
 
 
 def read_words(path: Path) -> frozenset[str] | None:
-    """Return the words of a text file, none of a binary one; None of one that is too large to look through."""
+    """Return the words of a text file; None of a binary one, or of one that is too large to look through."""
     try:
         with path.open("rb") as file:
             data = file.read(MAX_WORDS_BYTES + 1)
     except OSError:
         return frozenset()
-    if b"\0" in data:
-        return frozenset()
-    return None if len(data) > MAX_WORDS_BYTES else frozenset(_WORD.findall(data.decode("utf-8", "replace")))
+    if len(data) > MAX_WORDS_BYTES:
+        return None
+    try:
+        return frozenset(_WORD.findall(data.decode()))
+    except UnicodeDecodeError:
+        return None
 
 
 def _list_words(value: object) -> Iterator[str]:
@@ -247,15 +252,21 @@ def _hash(text: str) -> str:
 
 
 def _hash_file(path: Path) -> str:
-    if not path.is_file():
+    """Return the fingerprint of a file's bytes, and of whether it is a program."""
+    try:
+        with path.open("rb") as file:
+            is_program = os.fstat(file.fileno()).st_mode & stat.S_IXUSR
+            digest = hashlib.file_digest(file, "sha256").hexdigest()[:HEX_LENGTH]
+    except OSError:
         return ""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:HEX_LENGTH]
+    return f"{digest} x" if is_program else digest
 
 
 def _hash_names(folder: Path, *, modules: bool) -> str:
+    """Return the fingerprint of the names in a folder, and of which are folders themselves."""
     try:
-        names = sorted(os.listdir(folder))
+        with os.scandir(folder) as entries:
+            names = sorted(f"{entry.name}/" if entry.is_dir() else entry.name for entry in entries)
     except OSError:
         return ""
     return _hash("\n".join(name for name in names if modules or not name.endswith(".py")))

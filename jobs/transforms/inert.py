@@ -54,6 +54,25 @@ class InertExpressions:
         library = self._imported.get(node.id, "").partition(".")[0]
         return library in _LIBRARIES or (node.id in _PURE_BUILTINS and self._is_builtin(node.id))
 
+    def is_touching(self, node: ast.AST) -> bool:
+        """Return whether evaluating an expression may call methods of values of the repository that are in it."""
+        if isinstance(node, ast.BinOp | ast.Call | ast.Dict | ast.JoinedStr | ast.Set | ast.Starred):
+            names = [inner for inner in ast.walk(node) if isinstance(inner, ast.Name)]
+            return not all(inner.id in self._constants or self.is_of_library(inner) for inner in names)
+        return False
+
+    @cached_property
+    def _constants(self) -> frozenset[str]:
+        """Names that always stand for a value without any other name in it."""
+        nodes = [node for node in self._module.tree.body if isinstance(node, ast.Assign | ast.AnnAssign) and node.value]
+        plain = [
+            node
+            for node in nodes
+            if not any(isinstance(inner, ast.Name | ast.Call) for inner in ast.walk(node.value or node))
+        ]
+        targets = [t for node in plain for t in (node.targets if isinstance(node, ast.Assign) else [node.target])]
+        return frozenset(t.id for t in targets if isinstance(t, ast.Name) and self._bound[t.id] == 1)
+
     def _is_builtin(self, name: str) -> bool:
         """Return whether a name stands for what Python itself means by it."""
         return name not in self._bound and "*" not in self._bound

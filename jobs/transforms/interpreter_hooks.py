@@ -9,12 +9,13 @@ import importlib.util
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
 from jobs.transforms.file_watcher import FileWatcher
-from jobs.transforms.stack_frames import find_caller
+from jobs.transforms.stack_frames import find_caller, is_importing
 from jobs.transforms.trace import EVENTS, TREE, Trace
 
 _active: Trace | None = None
@@ -71,23 +72,30 @@ def _wrap_imports() -> None:
     """Learn of imports of modules that are loaded already: the interpreter reports only the first one."""
     load, load_named, find = builtins.__import__, importlib.import_module, importlib.util.find_spec
 
-    def follow(trace: Trace, name: str, names: tuple[str, ...], act: Callable[[], ModuleType]) -> ModuleType:
+    def follow(
+        trace: Trace, name: str, names: tuple[str, ...], act: Callable[[], ModuleType], *, is_statement: bool = False
+    ) -> ModuleType:
         caller = find_caller()
         importer = "" if caller is None else caller.f_code.co_filename
+        is_statement = is_statement and caller is not None and is_importing(caller)
         _record(trace, Trace.drain)
         try:
             module = act()
         except ImportError:
             _record(trace, lambda trace: trace.add_absent(name, importer))
             raise
-        _record(trace, lambda trace: trace.add_modules(sys.modules.get(name, module), names, importer))
+        _record(
+            trace,
+            lambda trace: trace.add_modules(sys.modules.get(name, module), names, importer, is_statement=is_statement),
+        )
         return module
 
     def import_(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
         if _active is None:
             return load(name, globals, locals, fromlist, level)
         full = importlib.util.resolve_name("." * level + name, _find_package(globals)) if level else name
-        return follow(_active, full, tuple(fromlist or ()), lambda: load(name, globals, locals, fromlist, level))
+        act = partial(load, name, globals, locals, fromlist, level)
+        return follow(_active, full, tuple(fromlist or ()), act, is_statement=True)
 
     def import_module(name: str, package: str | None = None) -> ModuleType:
         if _active is None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import bisect
 import sys
+from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
-from jobs.transforms.bindings import list_values
+from jobs.transforms.bindings import list_all_bound, list_values
 from jobs.transforms.fingerprints import Compiled, Module
 from jobs.transforms.inert import InertExpressions, list_defaults, list_hints
 
@@ -24,8 +26,21 @@ _GOING_ON = frozenset(
     {"suppress", "__exit__", "__aexit__", "ExitStack", "AsyncExitStack", "exception", "gather", "Thread"}
 )
 """Names with which code goes on after an error without an `except`."""
-_QUERIES = frozenset({"sql", "query", "execute"})
+_QUERIES = frozenset({"sql", "query", "execute", "executemany", "query_df", "from_query"})
 """Methods of pandas, Polars and DuckDB whose texts can name variables of the code."""
+_READS = frozenset({"read", "read_text"})
+"""Methods that return the text of a file, in which names are looked for when a job used it."""
+_LOOK_UPS = frozenset({"getattr", "attrgetter", "methodcaller", "__getattribute__", "resolve_name"})
+"""Functions that take the name of an attribute as their last argument that is a text."""
+_ANNOTATIONS = frozenset({"__annotations__", "__annotate__", "__conditional_annotations__"})
+"""Names in the bytecode of each annotated module or class."""
+_NAMED: tuple[tuple[Any, str], ...] = (
+    (ast.Attribute, "attr"),
+    (ast.Name, "id"),
+    (ast.alias, "name"),
+    (ast.Constant, "value"),
+)
+"""Syntax that names something, and the field with the name."""
 _OPENING = frozenset({"sqlite3", "ssl"})
 """Modules of Python that open files without a report."""
 
@@ -68,8 +83,14 @@ class ModuleCode:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """Identifiers of the whole module."""
-        return frozenset().union(*(statement.code.names for statement in self.statements))
+        """Identifiers of the whole module; that of annotations only where it reads them."""
+        names = frozenset().union(*(statement.code.names for statement in self.statements))
+        return names | {"__annotations__"} if self._is_reading_annotations else names - _ANNOTATIONS
+
+    @cached_property
+    def _is_reading_annotations(self) -> bool:
+        named = (getattr(node, field) for node in self.module.nodes for kind, field in _NAMED if isinstance(node, kind))
+        return not _ANNOTATIONS.isdisjoint(name for name in named if isinstance(name, str))
 
     @cached_property
     def words(self) -> frozenset[str]:
@@ -174,16 +195,18 @@ class ModuleCode:
         return [] if self.module.has_future_annotations else list_hints(node)
 
     def _is_reading(self, node: ast.stmt) -> bool:
-        """Return whether binding the names of a statement reads an attribute or an item of the repository."""
+        """Return whether binding the names of a statement may call a method of a value of the repository."""
         parts: list[ast.expr] = []
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             parts = [*node.decorator_list, *list_defaults(node), *self._list_hints(node)]
         elif isinstance(node, ast.Assign | ast.AnnAssign):
             parts = [*filter(None, [node.value]), *([node.annotation] if isinstance(node, ast.AnnAssign) else [])]
-        reads = [
-            inner for part in parts for inner in ast.walk(part) if isinstance(inner, ast.Attribute | ast.Subscript)
-        ]
-        return not all(self._inert.is_of_library(inner.value) for inner in reads)
+        inner = [node for part in parts for node in ast.walk(part)]
+        reads = [node for node in inner if isinstance(node, ast.Attribute | ast.Subscript)]
+        if not all(self._inert.is_of_library(node.value) for node in reads):
+            return True
+        # collecting, printing or comparing values calls methods of theirs
+        return any(self._inert.is_touching(node) for node in inner)
 
     def _is_catching(self, node: ast.stmt, code: Compiled) -> bool:
         handlers = [inner for inner in ast.walk(node) if isinstance(inner, ast.ExceptHandler)]
@@ -198,28 +221,76 @@ class ModuleCode:
 
     @cached_property
     def is_asking_by_parts(self) -> bool:
-        """Return whether it puts a query together, in which a library then looks for names of the code."""
-        texts = [
-            node.args[0]
-            for node in self.module.nodes
-            if isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and node.func.attr in _QUERIES
-            and node.args
-        ]
-        return any(isinstance(part, ast.JoinedStr | ast.BinOp) for text in texts for part in ast.walk(text))
+        """Return whether it may put a query together, in which a library then looks for names of the code."""
+        called = {id(node.func): node for node in self.module.nodes if isinstance(node, ast.Call)}
+        asked = [node for node in self.module.nodes if _name_of(node) in _QUERIES]
+        calls = [called.get(id(node)) for node in asked]
+        return not all(call is not None and all(map(self._is_written_out, call.args[:1])) for call in calls)
 
     @cached_property
-    def libraries(self) -> frozenset[str]:
-        """Names of what it imports anywhere and may open files without a report: neither this API nor most of Python."""
+    def is_looking_up_by_parts(self) -> bool:
+        """Return whether it may look up an attribute whose name is put together while it runs."""
+        calls = {id(node.func): node for node in self.module.nodes if isinstance(node, ast.Call)}
+        looks = [calls.get(id(node)) for node in self.module.nodes if _name_of(node) in _LOOK_UPS]
+        if not all(call is not None and any(map(self._is_text, call.args)) for call in looks):
+            return True
+        formats = [node for node in self.module.nodes if isinstance(node, ast.Attribute) and node.attr == "format"]
+        return not all(self._is_plain_format(node, calls.get(id(node))) for node in formats)
+
+    def _is_plain_format(self, node: ast.Attribute, call: ast.Call | None) -> bool:
+        """Return whether a text to fill in is written out, or nothing is filled in that has attributes of its own."""
+        if self._is_written_out(node.value) or self._inert.is_of_library(node.value):
+            return True
+        given = [] if call is None else [*call.args, *(keyword.value for keyword in call.keywords)]
+        return bool(given) and all(isinstance(value, ast.Constant) for value in given)
+
+    def _is_written_out(self, node: ast.expr) -> bool:
+        """Return whether a text is written in the module, or is that of a file."""
+        if isinstance(node, ast.Name):
+            return node.id in self._texts
+        is_read = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _READS
+        return is_read or self._is_text(node)
+
+    @staticmethod
+    def _is_text(node: ast.expr) -> bool:
+        return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+    @cached_property
+    def _texts(self) -> frozenset[str]:
+        """Names that only ever stand for a text that is written out."""
+        nodes = [node for node in self.module.nodes if isinstance(node, ast.Assign)]
+        plain = Counter(
+            target.id
+            for node in nodes
+            if self._is_text(node.value)
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        )
+        bound = Counter(name for name, _ in list_all_bound(self.module.nodes))
+        taken = {node.arg for node in self.module.nodes if isinstance(node, ast.arg)}
+        return frozenset(name for name, count in plain.items() if bound[name] == count and name not in taken)
+
+    @cached_property
+    def imported(self) -> frozenset[str]:
+        """Names of the libraries and packages that it imports anywhere."""
         nodes = self.module.nodes
         names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
         names |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
-        if "import_module" in self.names:
-            names.add("import_module")  # of some library
-        return (
-            frozenset(name.partition(".")[0] for name in names) - (sys.stdlib_module_names - _OPENING) - {"transforms"}
-        )
+        return frozenset(name.partition(".")[0] for name in names)
+
+    @cached_property
+    def libraries(self) -> frozenset[str]:
+        """Names of what it imports and may open files without a report: neither this API nor most of Python."""
+        # of some library
+        more = {"import_module"} if "import_module" in self.names else set()
+        return self.imported - (sys.stdlib_module_names - _OPENING) - {"transforms"} | more
+
+
+def _name_of(node: ast.AST) -> str:
+    """Return the last name of an expression, and that of an import."""
+    if isinstance(node, ast.alias):
+        return node.name if node.asname else ""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def _is_handing_on(node: ast.stmt) -> bool:

@@ -16,7 +16,7 @@ REFLECTION = frozenset(
         "globals", "locals", "vars", "eval", "exec", "dir", "inspect", "gc", "ctypes", "runpy", "_getframe", "currentframe",
         "f_globals", "f_locals", "f_back", "__globals__", "__dict__", "__builtins__", "list_declared", "FunctionType",
         "pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve", "unsafe_load", "UnsafeLoader", "FullLoader",
-        "pydoc", "reload", "modules",
+        "pydoc", "reload", "modules", "get_type_hints", "get_annotations", "ForwardRef", "__annotations__",
     }
 )  # fmt: skip
 """Names with which code reaches other code without naming it: then nothing at all is left out."""
@@ -32,12 +32,18 @@ TEXT = frozenset(
     {
         "__doc__", "getdoc", "getsource", "getsourcelines", "findsource", "f_lineno", "co_firstlineno", "tb_lineno",
         "co_lines", "co_positions", "co_consts", "co_linetable", "lineno", "catch_warnings", "showwarning", "findCaller",
-        "faulthandler", "doctest", "help",
+        "faulthandler", "doctest", "help", "traceback", "format_exc", "print_exc", "exc_info", "excepthook", "stack_info",
+        "formatwarning", "warn_explicit", "settrace", "setprofile", "monitoring", "_current_frames", "tracemalloc", "__code__",
+        "f_code", "gi_code", "cr_code", "ag_code", "tb_frame", "gi_frame", "cr_frame", "ag_frame", "__traceback__",
+        "addHandler", "addFilter", "basicConfig", "dictConfig", "fileConfig", "StreamHandler", "FileHandler", "Formatter",
+        "LogRecord", "setLogRecordFactory", "setLoggerClass", "makeRecord",
     }
 )  # fmt: skip
 """Names with which code reads docstrings, comments or line numbers: then the text of each module counts."""
-WORDS = frozenset({"help", "lineno", "modules", "dir", "reload", "inspect"})
+WORDS = frozenset({"help", "lineno", "modules", "dir", "reload", "inspect", "traceback", "monitoring"})
 """Names of these that are ordinary words in texts."""
+TEXT_WORDS = frozenset({name for name in TEXT | REFLECTION if "_" in name} | {"lineno"})
+"""Names of these that code reads by a word of a text, such as `{0.__doc__}` or `%(lineno)d`."""
 UNFOLLOWED = frozenset(
     {
         "PathFinder", "FileFinder", "get_file_info", "FileSelector", "LocalFileSystem", "statvfs", "disk_usage", "getxattr",
@@ -48,10 +54,14 @@ UNFOLLOWED = frozenset(
 ACTIVE = frozenset(
     {
         "__getattr__", "__getattribute__", "__get__", "property", "cached_property", "__getitem__", "__missing__",
-        "__class_getitem__", "defaultdict",
+        "__class_getitem__", "defaultdict", "__hash__", "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__repr__",
+        "__str__", "__format__", "__bytes__", "__fspath__", "__bool__", "__len__", "__length_hint__", "__iter__", "__next__",
+        "__reversed__", "__contains__", "__int__", "__float__", "__complex__", "__index__", "__trunc__", "__or__", "__ror__",
+        "__invert__", "__neg__", "__pos__", "__abs__", "__del__", "__array__", "__arrow_c_array__", "__arrow_c_stream__",
+        "__dataframe__", "__arrow_array__", "setattr", "__setattr__", "__",
     }
 )  # fmt: skip
-"""Names with which code acts where another piece reads an attribute or an item."""
+"""Names with which code acts where another piece reads an attribute or an item, or compares, prints or collects values."""
 
 
 def keep_statements(
@@ -68,7 +78,7 @@ def keep_statements(
     """
     choice: dict[str, set[int]] = {}
     pending = set(names)
-    is_active = any(code.names & ACTIVE for code in modules)
+    is_active = any((code.names | code.words) & ACTIVE for code in modules)
     for code in modules:
         choice[code.path] = set(range(len(code.statements)) if code.path in is_whole else code.base)
         pending |= code.list_uses(choice[code.path]) if code.path in is_whole else code.base_uses

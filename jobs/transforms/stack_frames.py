@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import opcode
 import os
 import pathlib
 import sys
 from types import FrameType
 
+_IMPORT = opcode.opmap["IMPORT_NAME"]
 _FOLDER = os.path.dirname(__file__)
 RECORDING = frozenset(
     os.path.join(_FOLDER, f"{name}.py") for name in ("file_watcher", "interpreter_hooks", "stack_frames", "trace")
@@ -67,6 +69,11 @@ def find_caller() -> FrameType | None:
 def is_called_by(frame: FrameType | None, name: str) -> bool:
     """Return whether a function of a name called the one of a frame."""
     return frame is not None and frame.f_back is not None and frame.f_back.f_code.co_name == name
+
+
+def is_importing(frame: FrameType) -> bool:
+    """Return whether a frame is at an `import` statement; a library written in C imports by a name it was given."""
+    return frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] == _IMPORT
 
 
 def read_descriptor(number: int) -> str | None:

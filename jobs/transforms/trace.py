@@ -42,8 +42,11 @@ _LOOK_UPS = frozenset({"os.chdir", "os.mkdir", "os.remove", "os.rename", "os.rmd
 _PROGRAMS = frozenset({"subprocess.Popen", "os.system", "os.posix_spawn", "os.exec", "os.fork", "os.forkpty"})
 _ASKING_SYSTEM = frozenset(module.__file__ for module in (platform, ctypes.util))
 """Modules that start programs to learn about the system."""
-EVENTS = frozenset({"open", "os.listdir", "os.scandir", *_LOOK_UPS, *_PROGRAMS})
+_LINKS = frozenset({"os.symlink", "os.link"})
+EVENTS = frozenset({"open", "os.listdir", "os.scandir", *_LOOK_UPS, *_PROGRAMS, *_LINKS})
 _OURS = os.path.dirname(os.path.dirname(__file__)) + os.sep
+_LINKED = ("/proc/", "/dev/")
+"""Folders with links to wherever the process is, or has something open."""
 _stat = os.stat
 
 
@@ -65,8 +68,12 @@ class Trace:
     """Whether the transform runs; before that its modules are imported."""
     imported_later: set[str] = field(default_factory=set)
     """Modules that were imported while it runs."""
+    named: set[str] = field(default_factory=set)
+    """Modules that a library imported by a name that it was given, such as one in a pickle."""
     searched: set[str] = field(default_factory=set)
     """Folders that Python is listing to look for modules, not reported by the kernel yet."""
+    loading: set[str] = field(default_factory=set)
+    """Modules that Python is reading to import them, not reported by the kernel yet."""
     watcher: FileWatcher | None = None
     loaded_before: frozenset[str] = field(default_factory=lambda: frozenset(sys.modules))
     """Modules that no file of the repository can replace, because Python has them already."""
@@ -101,8 +108,16 @@ class Trace:
         self.modules.add(path)
         self.edges.setdefault(user, set()).add(path)
 
-    def add_modules(self, module: ModuleType, names: tuple[str, ...], importer: str) -> None:
-        """Record the import of a module and of the named modules inside it, by code in a file."""
+    def add_modules(self, module: ModuleType, names: tuple[str, ...], importer: str, *, is_statement: bool) -> None:
+        """Record the import of a module and of the named modules inside it.
+
+        Args:
+            module: what was imported.
+            names: of what else.
+            importer: the file with the code that imported it.
+            is_statement: whether that is an `import` statement of it.
+
+        """
         self.drain(by=self.find_path(getattr(module, "__file__", None)))
         if "*" in names:
             names = (*names, *getattr(module, "__all__", ()))
@@ -113,6 +128,8 @@ class Trace:
             path = None if entry is None else self.find_path(getattr(entry, "__file__", None))
             if path is not None:
                 self.add_import(path)
+                if not importer.startswith(_OURS) and not (is_statement and self.find_path(importer)):
+                    self.named.add(path)
 
     def _look_for(self, module: ModuleType, names: tuple[str, ...], importer: str) -> None:
         """Record what may be added to the repository and would be imported in the place of something else."""
@@ -142,7 +159,9 @@ class Trace:
             return None
         if not isinstance(path, str | bytes | os.PathLike):
             return None
-        text = os.path.abspath(os.fsdecode(path))
+        text = os.fsdecode(path)
+        # before `..` is taken out of it, which may be that of the folder that a link leads to
+        text = os.path.realpath(text) if text.startswith(_LINKED) else os.path.abspath(text)
         if text == self.root:
             return "."
         return text[len(self.root) + 1 :] if text.startswith(self.root + os.sep) else None
@@ -204,7 +223,9 @@ class Trace:
                     self.searched.discard(path)
                 else:
                     self.add(f"list:{path}", user)
-            elif path not in self.modules and f"file:{path}" not in opened:
+            elif path in self.loading:
+                self.loading.discard(path)
+            elif f"file:{path}" not in opened:
                 self.add(f"file:{path}", user)
                 # a library that expands "conf/*.csv" lists the folder first
                 self.add(f"data:{os.path.dirname(path) or '.'}", user)
@@ -213,6 +234,9 @@ class Trace:
         """Record one event of the interpreter."""
         if event in _PROGRAMS:
             self.add_program()
+            return
+        if event in _LINKS:
+            self._add_link(*args[:2])
             return
         place = "." if args[0] is None else args[0]
         if event == "sqlite3.connect" and isinstance(place, str):
@@ -227,9 +251,21 @@ class Trace:
         elif event != "open":
             self._add_listing(path, caller, is_import=is_import, is_scan=event == "os.scandir")
         elif is_import and path.endswith(".py") and is_called_by(caller, "get_code"):
+            self.loading.add(path)
             self.add_import(path)
         else:
             self.add(f"file:{path}")
+
+    def _add_link(self, target: Any, link: Any) -> None:
+        """Record a link to the repository or a folder around it: what is asked for by it cannot be followed."""
+        folder = os.path.dirname(os.path.abspath(os.fsdecode(link)))
+        place = os.path.abspath(os.path.join(folder, os.fsdecode(target)))
+        if (
+            self.find_path(place) is not None
+            or place.startswith(_LINKED)
+            or f"{self.root}/".startswith(f"{place.rstrip('/')}/")
+        ):
+            self.add(TREE)
 
     def _add_listing(self, path: str, caller: FrameType | None, *, is_import: bool, is_scan: bool) -> None:
         if is_import:

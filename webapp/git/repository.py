@@ -408,8 +408,12 @@ class GitRepository:
                 item = root if path == "." else root[path]
             except (KeyError, ValueError, pygit2.GitError):
                 continue
-            names = tuple(str(entry.name) for entry in item) if isinstance(item, pygit2.Tree) else ()
-            entries[path] = PathEntry(str(item.id), is_folder=isinstance(item, pygit2.Tree), names=names)
+            if isinstance(item, pygit2.Tree):
+                names = tuple(f"{entry.name}/" if isinstance(entry, pygit2.Tree) else str(entry.name) for entry in item)
+                entries[path] = PathEntry(str(item.id), is_folder=True, names=names)
+            else:
+                is_program = item.filemode == FileMode.BLOB_EXECUTABLE
+                entries[path] = PathEntry(str(item.id), is_folder=False, is_program=is_program)
         return entries
 
     def read_blob(self, sha: str, path: str, *, limit: int = MAX_FILE_BYTES) -> Blob:

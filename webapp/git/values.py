@@ -76,8 +76,10 @@ class PathEntry:
 
     id: str
     is_folder: bool
+    is_program: bool = False
+    """Whether it is a file that may be executed."""
     names: tuple[str, ...] = ()
-    """Of what is in a folder."""
+    """Of what is in a folder; those of folders end with a slash."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,7 +57,7 @@ def read_values(place: Place, keys: Collection[str]) -> dict[str, str]:
             names = [name for name in entry.names if kind == "list" or not name.endswith(".py")]
             values[key] = hashlib.sha256("\n".join(sorted(names)).encode()).hexdigest()
         else:
-            values[key] = entry.id
+            values[key] = f"{entry.id} x" if entry.is_program else entry.id
     return values
 
 
