@@ -26,6 +26,8 @@ from jobs.transforms.reachable import keep_statements
 from jobs.transforms.trace import PATHS, TREE, Trace
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+_SIZES, _TEXTS = frozenset({"size", "last_modified"}), frozenset({"read_blob", "read_text"})
+"""Words of a query for sizes of files, which DuckDB answers without opening them."""
 ASKING = frozenset({"duckdb", "pandas", "polars"})
 """Libraries that look for names of the code in a query."""
 
@@ -207,7 +209,7 @@ def cover(transform: Transform, code: Code) -> Covered:
     statements = {module.path: [module.statements[index] for index in indices[module.path]] for module in modules}
     missed = list_missed(use, [statement for rows in statements.values() for statement in rows], keys, code)
     if TREE in missed:
-        why_all = why_all or "a query of its code looks for modules"
+        why_all = why_all or "a query of its code looks for modules, or for the sizes of files"
     keys |= missed
     is_left_out = {module.path for module in modules if len(indices[module.path]) < len(module.statements)}
     listed = {*keys, *(f"{'part' if path in is_left_out else 'code'}:{path}" for path in statements)}
@@ -324,6 +326,8 @@ def list_missed(use: Use, statements: Iterable[Statement], keys: Iterable[str], 
     """
     if "duckdb" in use.libraries:
         asked = code.list_words(keys).union(word.casefold() for word in use.words)
+        if not _SIZES.isdisjoint(asked) and not _TEXTS.isdisjoint(asked):
+            return {TREE}
         if "glob" in asked:
             return {TREE} if "py" in asked else {PATHS}
         if use.is_asking_by_parts:

@@ -6,6 +6,7 @@ import ctypes
 import os
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 
 MAX_FOLDERS = 5000
 """Folders that the kernel watches; a repository with more depends on all its files."""
@@ -38,6 +39,11 @@ class FileWatcher:
         for _ in watcher.read():
             pass  # our own walk
         return watcher
+
+    def close(self) -> None:
+        """Watch no longer."""
+        with suppress(OSError):  # the repository's code closed it
+            os.close(self._descriptor)
 
     def read(self) -> Iterator[tuple[str | None, bool]]:
         """Yield each path that was opened and whether it is a folder; no path means that some were lost."""

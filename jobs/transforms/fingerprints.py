@@ -104,7 +104,7 @@ class Files:
             return module.fingerprint if module is not None else self.fingerprint(f"file:{path}")
         if kind == "file":
             return _hash_file(place)
-        if kind == "stat":
+        if kind in ("stat", "seek"):
             return "f" if place.is_file() else "d" if place.is_dir() else ""
         if kind in ("list", "data"):
             return _hash_names(place, modules=kind == "list")

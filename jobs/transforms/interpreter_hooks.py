@@ -32,7 +32,7 @@ def start_trace(root: str) -> Trace:
     if not _is_hooked:
         sys.addaudithook(_hook)
         _wrap_imports()
-        for name in ("stat", "lstat", "access"):
+        for name in ("stat", "lstat", "access", "readlink", "mkfifo", "mknod"):
             _wrap_look_up(name)
         _wrap_spawn()
         os.register_at_fork(after_in_child=_forget)
@@ -42,10 +42,13 @@ def start_trace(root: str) -> Trace:
 
 
 def stop_trace() -> None:
-    """Stop recording."""
+    """Stop recording: what is opened from now on is not used by the repository's code."""
     global _active  # noqa: PLW0603 - see above
     if _active is not None:
         _active.drain()
+        if _active.watcher is not None:
+            _active.watcher.close()
+            _active.watcher = None
         _active = None
 
 

@@ -32,6 +32,10 @@ _QUIET = frozenset(
 """They may take names of code from anywhere, but read neither its text nor its line numbers."""
 
 
+PARTS = frozenset({"logging.config", "logging.handlers", "concurrent.futures.process", "importlib.metadata"})
+"""Modules of libraries that reach more than the rest of these."""
+
+
 def takes_names(library: str) -> bool:
     """Return whether a library may reach code that its caller does not name."""
     return library not in UNDERSTOOD
@@ -44,4 +48,4 @@ def reads_text(library: str) -> bool:
 
 def is_unknown(library: str) -> bool:
     """Return whether a library may look for files in a way that nothing reports, since it may be written in C."""
-    return library not in UNDERSTOOD | _QUIET | sys.stdlib_module_names
+    return library not in UNDERSTOOD | _QUIET | PARTS | sys.stdlib_module_names

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from jobs.transforms import libraries
 from jobs.transforms.bindings import list_all_bound, list_values
 from jobs.transforms.fingerprints import Compiled, Module
 from jobs.transforms.inert import InertExpressions, list_defaults, list_hints
@@ -28,6 +29,11 @@ _GOING_ON = frozenset(
 """Names with which code goes on after an error without an `except`."""
 _QUERIES = frozenset({"sql", "query", "execute", "executemany", "query_df", "from_query"})
 """Methods of pandas, Polars and DuckDB whose texts can name variables of the code."""
+_RELATING = frozenset(
+    {"table", "view", "filter", "project", "select", "aggregate", "join", "order", "sort", "create", "create_view"}
+)
+"""Methods of DuckDB's connections and relations, and of many other values, whose texts can have queries in them."""
+_FORMATS = frozenset({"format", "format_map"})
 _READS = frozenset({"read", "read_text"})
 """Methods that return the text of a file, in which names are looked for when a job used it."""
 _LOOK_UPS = frozenset({"getattr", "attrgetter", "methodcaller", "__getattribute__", "resolve_name"})
@@ -225,7 +231,10 @@ class ModuleCode:
         called = {id(node.func): node for node in self.module.nodes if isinstance(node, ast.Call)}
         asked = [node for node in self.module.nodes if _name_of(node) in _QUERIES]
         calls = [called.get(id(node)) for node in asked]
-        return not all(call is not None and all(map(self._is_written_out, call.args[:1])) for call in calls)
+        if not all(call is not None and all(map(self._is_written_out, call.args[:1])) for call in calls):
+            return True
+        related = [node for node in called.values() if _name_of(node.func) in _RELATING]
+        return any(self._is_assembled(part) for node in related for part in node.args)
 
     @cached_property
     def is_looking_up_by_parts(self) -> bool:
@@ -234,7 +243,7 @@ class ModuleCode:
         looks = [calls.get(id(node)) for node in self.module.nodes if _name_of(node) in _LOOK_UPS]
         if not all(call is not None and any(map(self._is_text, call.args)) for call in looks):
             return True
-        formats = [node for node in self.module.nodes if isinstance(node, ast.Attribute) and node.attr == "format"]
+        formats = [node for node in self.module.nodes if isinstance(node, ast.Attribute) and node.attr in _FORMATS]
         return not all(self._is_plain_format(node, calls.get(id(node))) for node in formats)
 
     def _is_plain_format(self, node: ast.Attribute, call: ast.Call | None) -> bool:
@@ -250,6 +259,29 @@ class ModuleCode:
             return node.id in self._texts
         is_read = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _READS
         return is_read or self._is_text(node)
+
+    def _is_assembled(self, node: ast.expr) -> bool:
+        """Return whether a text is put together."""
+        if isinstance(node, ast.Name):
+            return node.id in self._assembled
+        return any(
+            isinstance(part, ast.JoinedStr)
+            or (isinstance(part, ast.BinOp) and any(map(self._is_text, (part.left, part.right))))
+            or (
+                isinstance(part, ast.Attribute)
+                and part.attr in {*_FORMATS, "join", "replace"}
+                and self._is_text(part.value)
+            )
+            for part in ast.walk(node)
+        )
+
+    @cached_property
+    def _assembled(self) -> frozenset[str]:
+        """Names that somewhere stand for a text that is put together."""
+        nodes = [node for node in self.module.nodes if isinstance(node, ast.Assign | ast.AugAssign)]
+        made = [node for node in nodes if not isinstance(node.value, ast.Name) and self._is_assembled(node.value)]
+        targets = [t for node in made for t in (node.targets if isinstance(node, ast.Assign) else [node.target])]
+        return frozenset(target.id for target in targets if isinstance(target, ast.Name))
 
     @staticmethod
     def _is_text(node: ast.expr) -> bool:
@@ -275,8 +307,10 @@ class ModuleCode:
         """Names of the libraries and packages that it imports anywhere."""
         nodes = self.module.nodes
         names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-        names |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
-        return frozenset(name.partition(".")[0] for name in names)
+        for node in nodes:
+            if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        return frozenset(name if name in libraries.PARTS else name.partition(".")[0] for name in names)
 
     @cached_property
     def libraries(self) -> frozenset[str]:

@@ -66,6 +66,25 @@ def find_caller() -> FrameType | None:
     return frame
 
 
+def is_by_library(root: str, ours: str) -> bool:
+    """Return whether a library asks for something on its own: while it is imported, or when our code uses it.
+
+    Args:
+        root: the folder of the repository.
+        ours: the folder with our code.
+
+    """
+    frame = find_caller()
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file.startswith(root + os.sep):
+            return False
+        if frame.f_code.co_name == "<module>" or (file.startswith(ours) and file not in RECORDING):
+            return True
+        frame = frame.f_back
+    return False
+
+
 def is_called_by(frame: FrameType | None, name: str) -> bool:
     """Return whether a function of a name called the one of a frame."""
     return frame is not None and frame.f_back is not None and frame.f_back.f_code.co_name == name

@@ -8,6 +8,7 @@ the kernel reports those (inotify). A key names one dependency:
 `list:conf`            the names in a folder
 `data:pipelines`       the same without Python modules
 `stat:conf/a.json`     whether it is a file, a folder or absent
+`seek:.library.yaml`   the same of what is absent, and a library looked for on its own
 `paths:`               the paths of all files but modules
 `tree:`                the whole repository
 
@@ -29,7 +30,14 @@ from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 from jobs.transforms.file_watcher import FileWatcher
-from jobs.transforms.stack_frames import find_caller, find_user, is_called_by, is_question, read_descriptor
+from jobs.transforms.stack_frames import (
+    find_caller,
+    find_user,
+    is_by_library,
+    is_called_by,
+    is_question,
+    read_descriptor,
+)
 
 TREE = "tree:"
 PATHS = "paths:"
@@ -37,7 +45,12 @@ _IMPORTLIB = "<frozen importlib."
 _REALPATH = frozenset({"realpath", "_joinrealpath"})
 _LISTERS = frozenset(code.__code__.co_filename for code in (os.walk, glob.glob, pathlib.Path.glob))
 """Files of the standard library that list a folder and take only names and kinds from it."""
-_LOOK_UPS = frozenset({"os.chdir", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.truncate", "sqlite3.connect"})
+_LOOK_UPS = frozenset(
+    {
+        "os.chdir", "os.chmod", "os.chown", "os.getxattr", "os.listxattr", "os.mkdir", "os.remove", "os.removexattr",
+        "os.rename", "os.rmdir", "os.setxattr", "os.truncate", "os.utime", "sqlite3.connect",
+    }
+)  # fmt: skip
 """Events that fail or not by what is at their path."""
 _PROGRAMS = frozenset({"subprocess.Popen", "os.system", "os.posix_spawn", "os.exec", "os.fork", "os.forkpty"})
 _ASKING_SYSTEM = frozenset(module.__file__ for module in (platform, ctypes.util))
@@ -92,7 +105,6 @@ class Trace:
 
     def list_keys(self, paths: set[str] | None = None) -> set[str]:
         """Return everything else that these modules used, or that all of them did."""
-        self.drain()
         used = self.keys.values() if paths is None else [self.keys.get(path, set()) for path in (*paths, "")]
         return set().union(*used)
 
@@ -135,19 +147,19 @@ class Trace:
         """Record what may be added to the repository and would be imported in the place of something else."""
         top = module.__name__.partition(".")[0]
         if top not in self.loaded_before and self.find_path(getattr(module, "__file__", None)) is None:
-            self.add_absent(top, importer)
+            self.add_absent(top, importer, kind="seek")
         for name in names:
             if name != "*" and not hasattr(module, name):
                 self.add_absent(f"{module.__name__}.{name}", importer)
 
-    def add_absent(self, name: str, importer: str) -> None:
+    def add_absent(self, name: str, importer: str, *, kind: str = "stat") -> None:
         """Record that a module was looked for and is not in the repository: it may be added."""
         if self.find_path(importer) is not None:
             places = [self.root, *(place for place in sys.path if self.find_path(place) not in (None, "."))]
             for place in places:
                 path = self.find_path(os.path.join(place, *name.split("."))) or ""
-                self.add(f"stat:{path}")
-                self.add(f"stat:{path}.py")
+                self.add(f"{kind}:{path}")
+                self.add(f"{kind}:{path}.py")
 
     def find_source(self, code: CodeType) -> str | None:
         """Return the path of the module in which code is written, None if that is none of the repository."""
@@ -177,21 +189,28 @@ class Trace:
         caller = find_caller()
         if folder is not None and isinstance(path, str | bytes | os.PathLike):
             path = os.path.join(read_descriptor(folder) or "", os.fsdecode(path))
-        # following links to the real path of a module says nothing about files
-        if caller is None or caller.f_code.co_name in _REALPATH or (inside := self.find_path(path)) is None:
+        # following links to the real path of a module says nothing about files, unless it fails where there is none
+        is_real = caller is not None and caller.f_code.co_name in _REALPATH
+        if caller is None or (is_real and not caller.f_locals.get("strict", True)):
             return
-        self.add_state(inside, is_kind=is_question(caller))
+        if (inside := self.find_path(path)) is not None:
+            self.add_state(inside, is_kind=is_real or is_question(caller))
 
     def add_state(self, path: str, *, is_kind: bool) -> None:
         """Record the use of what is at a path, or of nothing but whether it is a file, a folder or absent."""
-        is_file = not is_kind and self._is_file(path)
-        self.add(f"{'file' if is_file else 'stat'}:{path}")
+        mode = self._read_mode(path)
+        is_file = not is_kind and mode is not None and stat.S_ISREG(mode)
+        self.add(f"{'file' if is_file else self._name_look(path)}:{path}")
 
-    def _is_file(self, path: str) -> bool:
+    def _read_mode(self, path: str) -> int | None:
         try:
-            return stat.S_ISREG(_stat(os.path.join(self.root, path)).st_mode)
-        except OSError:
-            return False
+            return _stat(os.path.join(self.root, path)).st_mode
+        except (OSError, ValueError):
+            return None
+
+    def _name_look(self, path: str, kind: str = "stat") -> str:
+        """Return the kind of key for a path that was asked for."""
+        return "seek" if self._read_mode(path) is None and is_by_library(self.root, _OURS) else kind
 
     def add_program(self) -> None:
         """Record that another process was started: what it looks for cannot be followed."""
@@ -254,7 +273,7 @@ class Trace:
             self.loading.add(path)
             self.add_import(path)
         else:
-            self.add(f"file:{path}")
+            self.add(f"{self._name_look(path, 'file')}:{path}")
 
     def _add_link(self, target: Any, link: Any) -> None:
         """Record a link to the repository or a folder around it: what is asked for by it cannot be followed."""

@@ -19,10 +19,8 @@ from tests.factories.forks import in_child
 from tests.factories.jobs import make_repository
 
 DECLARE = '@transform.using(out=TableOutput("/x/t{n}"))\ndef compute{n}(out):\n    out.write({value})\n'
-TIDY = (
-    ("# nothing\n", ""),
-    ("\n\n# a comment\n", "at the end"),
-)
+FOLDER, PROGRAM = "<folder>", "<program>"
+"""Stand for a folder with a file in it, and for a file `x` that may be executed."""
 
 
 @dataclass
@@ -81,7 +79,10 @@ def edit(files: Mapping[str, str], path: str, old: str, new: str) -> dict[str, s
 
 def publish_tree(folder: Path, files: Mapping[str, str]) -> Tree:
     """Publish the files of a repository."""
-    root = make_repository(folder, files)
+    plain = {f"{path}/inner" if text == FOLDER else path: text for path, text in files.items()}
+    root = make_repository(folder, {path: "x" if text == PROGRAM else text for path, text in plain.items()})
+    for path, text in plain.items():
+        (root / path).chmod(0o755 if text == PROGRAM else 0o644)
 
     def import_all() -> tuple[JobSpec, ...]:
         os.chdir(root)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.factories import freshness as tree
 from tests.factories.code_kinds import KINDS, Kind
+from tests.factories.reaching_kinds import REACHING
 
 pytestmark = pytest.mark.slow
 TIDY = (("", "# nothing\n"), ("\n\n", "\n\n\n# more room\n"))
@@ -32,10 +33,26 @@ def test_every_kind_is_stale_when_its_answer_changes(kind: Kind, tmp_path: Path)
         assert tree.list_wrong(before, after) == set(), (place, old, new)
 
 
+def test_what_code_reaches_without_naming_it_counts(tmp_path: Path) -> None:
+    kinds = [KINDS[0], *REACHING]
+    files = tree.write_repository(kinds, modules=len(kinds))
+    changed = files
+    for number, kind in enumerate(kinds[1:], start=1):
+        for path, old, new in kind.edits:
+            place = (path or tree.module_of(number, len(kinds))).replace("{n}", str(number))
+            changed = tree.edit(changed, place, old.replace("{n}", str(number)), new.replace("{n}", str(number)))
+    before = tree.publish_tree(tmp_path / "before", files)
+    after = tree.publish_tree(tmp_path / "after", changed)
+    names = {f"/x/t{number}": kind.name for number, kind in enumerate(kinds)}
+    stale = tree.list_stale(before, after)
+    assert [names[path] for path in sorted(names.keys() - stale)] == [kinds[0].name]
+    assert [names[path] for path in sorted(names.keys() - tree.list_changed(before, after))] == [kinds[0].name]
+
+
 @st.composite
 def repositories(draw: st.DrawFn) -> tuple[dict[str, str], dict[str, str]]:
     """Draw a repository and the same after one change."""
-    kinds = draw(st.lists(st.sampled_from(KINDS), min_size=2, max_size=4))
+    kinds = draw(st.lists(st.sampled_from([*KINDS, *REACHING]), min_size=2, max_size=4))
     modules = draw(st.integers(1, 2))
     files = tree.write_repository(kinds, modules=modules)
     edits = [

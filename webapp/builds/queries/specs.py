@@ -95,12 +95,16 @@ def list_jobspecs(*, repository: Repository, branch: str) -> QuerySet[PublishedS
 
 
 def describe_dependencies(rows: Iterable[PublishedSpec]) -> dict[str, tuple[str, ...]]:
-    """Return digest → the modules and files that the freshness of these JobSpecs depends on, by name."""
+    """Return digest → the modules and files that the freshness of these JobSpecs depends on, by name.
+
+    Files that libraries look for on their own and that are not there count, and are left out.
+    """
     digests = {row.digest for row in rows}
     keys = used_files.list_used(digests)
     for digest, covers in CodeColumns.objects.filter(digest__in=digests).values_list("digest", "covers"):
         keys[digest] = keys.get(digest, frozenset()) | set(covers)
-    return {digest: tuple(sorted({describe_key(key) for key in keys.get(digest, ())})) for digest in digests}
+    shown = {digest: [key for key in keys.get(digest, ()) if not key.startswith("seek:")] for digest in digests}
+    return {digest: tuple(sorted({describe_key(key) for key in found})) for digest, found in shown.items()}
 
 
 def list_seen(*, repository: Repository, branch: str) -> list[SeenSpec]:

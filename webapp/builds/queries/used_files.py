@@ -51,7 +51,7 @@ def read_values(place: Place, keys: Collection[str]) -> dict[str, str]:
             values[key] = ""
         elif kind == "code":
             values[key] = prints.get(entry.id, entry.id)
-        elif kind == "stat":
+        elif kind in ("stat", "seek"):
             values[key] = "folder" if entry.is_folder else "file"
         elif kind in ("list", "data"):
             names = [name for name in entry.names if kind == "list" or not name.endswith(".py")]
