@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import sys
@@ -71,6 +72,8 @@ def publish(root: Path, packages: tuple[str, ...] = ()) -> PublishResult:
     jobspecs: tuple[JobSpec, ...] = ()
     prints: dict[str, str] = {}
     if not errors:
+        # syntax is many small objects, none of which is garbage before the end
+        gc.disable()
         code = Code(Files(root), trace)
         declared = [entry for entry in list_declared() if trace.find_path(entry.declared_in) is not None]
         errors += _find_twins(declared, root)

@@ -10,8 +10,14 @@ from jobs.transforms.fingerprints import Module
 _NAMING = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler, ast.MatchAs, ast.MatchStar)
 
 
-def list_imported(module: Module) -> dict[str, str]:
-    """Return name → the full name of what an import at module level binds to it; nothing where something else may, too."""
+def list_imported(module: Module, bound: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return name → the full name of what an import at module level binds to it; nothing where something else may, too.
+
+    Args:
+        module: whose imports they are.
+        bound: each name that it gives a meaning, as `list_all_bound` says.
+
+    """
     names: dict[str, str] = {}
     for node in module.tree.body:
         if isinstance(node, ast.Import):
@@ -26,7 +32,7 @@ def list_imported(module: Module) -> dict[str, str]:
             for alias in node.names:
                 names[alias.asname or alias.name] = f"{node.module}.{alias.name}"
     meanings: dict[str, set[str]] = {}
-    for name, meaning in list_all_bound(module.nodes):
+    for name, meaning in bound:
         meanings.setdefault(name, set()).add(meaning)
     return {name: full for name, full in names.items() if meanings[name] == {full}}
 

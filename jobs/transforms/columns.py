@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from jobs.transforms.digest import Covered
+from jobs.transforms.fingerprints import list_nodes
 
 READERS = frozenset({"arrow", "batches", "polars", "pandas", "dataframe"})
 """Methods of an input that take the columns first, or as `columns`."""
@@ -55,7 +56,7 @@ def _is_plain_parameter(function: Function, name: str) -> bool:
     own = function.args
     if name not in {argument.arg for argument in (*own.posonlyargs, *own.args, *own.kwonlyargs)}:
         return False
-    inner = [node for statement in function.body for node in ast.walk(statement)]
+    inner = [node for statement in function.body for node in list_nodes(statement)]
     return not any(name in _list_bound(node) for node in inner)
 
 
@@ -75,11 +76,11 @@ def _list_bound(node: ast.AST) -> set[str]:
 
 def _list_uses(function: Function, name: str) -> Iterator[tuple[ast.AST, ast.AST | None]]:
     """Yield what stands around each use of a name: what it is a part of, and what that is a part of."""
-    parents = {child: node for node in ast.walk(function) for child in ast.iter_child_nodes(node)}
-    for statement in function.body:
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Name) and node.id == name:
-                yield parents[node], parents.get(parents[node])
+    nodes = [node for statement in function.body for node in list_nodes(statement)]
+    uses = [node for node in nodes if isinstance(node, ast.Name) and node.id == name]
+    parents = {child: node for node in [function, *nodes] for child in ast.iter_child_nodes(node)} if uses else {}
+    for node in uses:
+        yield parents[node], parents.get(parents[node])
 
 
 def _read_use(access: ast.AST, call: ast.AST | None) -> Asked:

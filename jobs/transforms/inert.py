@@ -43,7 +43,10 @@ class InertExpressions:
 
     def __init__(self, module: Module) -> None:
         self._module = module
-        self._imported = list_imported(module)
+        bound = list(list_all_bound(module.nodes))
+        self._imported = list_imported(module, bound)
+        self._bound = Counter(name for name, _ in bound)
+        """Names that the module gives a meaning, with how often it does; `*` for names that are not known."""
 
     def is_of_library(self, node: ast.expr) -> bool:
         """Return whether an expression is a builtin type, or comes from a library that does nothing where it is read."""
@@ -187,11 +190,6 @@ class InertExpressions:
         if not isinstance(node, ast.Name) or node.id not in self._imported:
             return None
         return ".".join((self._imported[node.id], *reversed(parts)))
-
-    @cached_property
-    def _bound(self) -> Counter[str]:
-        """Names that the module gives a meaning, with how often it does; `*` for names that are not known."""
-        return Counter(name for name, _ in list_all_bound(self._module.nodes))
 
 
 def list_defaults(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> list[ast.expr]:

@@ -59,8 +59,6 @@ class Statement:
     code: Compiled
     bound: frozenset[str]
     """Names that it binds; empty where it may have another effect."""
-    is_reading: bool
-    """Whether it reads an attribute or an item of a value of the repository."""
     is_catching: bool
     """Whether it goes on where a library did not find a file, of which nothing is reported."""
 
@@ -82,20 +80,19 @@ class ModuleCode:
     def statements(self) -> list[Statement]:
         """All of them, in order."""
         pairs = zip(self.module.tree.body, self.module.compiled, strict=True)
-        return [
-            Statement(node, code, self._list_bound(node), self._is_reading(node), self._is_catching(node, code))
-            for node, code in pairs
-        ]
+        return [Statement(node, code, self._list_bound(node), self._is_catching(node, code)) for node, code in pairs]
 
     @cached_property
     def names(self) -> frozenset[str]:
         """Identifiers of the whole module; that of annotations only where it reads them."""
         names = frozenset().union(*(statement.code.names for statement in self.statements))
+        if _ANNOTATIONS.isdisjoint(names | self.words):
+            return names
         return names | {"__annotations__"} if self._is_reading_annotations else names - _ANNOTATIONS
 
     @cached_property
     def _is_reading_annotations(self) -> bool:
-        named = (getattr(node, field) for node in self.module.nodes for kind, field in _NAMED if isinstance(node, kind))
+        named = (getattr(node, field) for kind, field in _NAMED for node in self.module.by_kind[kind])
         return not _ANNOTATIONS.isdisjoint(name for name in named if isinstance(name, str))
 
     @cached_property
@@ -121,7 +118,7 @@ class ModuleCode:
     @cached_property
     def reading(self) -> frozenset[int]:
         """Indices of the statements that are kept where reading a value may have an effect."""
-        return frozenset(index for index, statement in enumerate(self.statements) if statement.is_reading)
+        return frozenset(index for index, statement in enumerate(self.statements) if self._is_reading(statement.node))
 
     def passes_module(self, loaded: Collection[str], parts: Collection[str]) -> bool:
         """Return whether it uses a module as a value, of which anything may then be used.
@@ -131,7 +128,7 @@ class ModuleCode:
             parts: their beginnings and ends, as `list_parts` says.
 
         """
-        imports = [node for node in self.module.nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+        imports = [*self.module.by_kind[ast.Import], *self.module.by_kind[ast.ImportFrom]]
         names: dict[str, str] = {}
         for node in imports:
             prefix = f"{node.module or ''}." if isinstance(node, ast.ImportFrom) else ""
@@ -215,6 +212,8 @@ class ModuleCode:
         return any(self._inert.is_touching(node) for node in inner)
 
     def _is_catching(self, node: ast.stmt, code: Compiled) -> bool:
+        if not code.is_handling:
+            return bool(code.names & _GOING_ON)
         handlers = [inner for inner in ast.walk(node) if isinstance(inner, ast.ExceptHandler)]
         kinds = [handler.type for handler in handlers]
         caught = [part for kind in kinds for part in (kind.elts if isinstance(kind, ast.Tuple) else [kind])]
@@ -228,7 +227,9 @@ class ModuleCode:
     @cached_property
     def is_asking_by_parts(self) -> bool:
         """Return whether it may put a query together, in which a library then looks for names of the code."""
-        called = {id(node.func): node for node in self.module.nodes if isinstance(node, ast.Call)}
+        if (_QUERIES | _RELATING).isdisjoint(self.names):
+            return False
+        called = {id(node.func): node for node in self.module.by_kind[ast.Call]}
         asked = [node for node in self.module.nodes if _name_of(node) in _QUERIES]
         calls = [called.get(id(node)) for node in asked]
         if not all(call is not None and all(map(self._is_written_out, call.args[:1])) for call in calls):
@@ -239,11 +240,13 @@ class ModuleCode:
     @cached_property
     def is_looking_up_by_parts(self) -> bool:
         """Return whether it may look up an attribute whose name is put together while it runs."""
-        calls = {id(node.func): node for node in self.module.nodes if isinstance(node, ast.Call)}
+        if (_LOOK_UPS | _FORMATS).isdisjoint(self.names):
+            return False
+        calls = {id(node.func): node for node in self.module.by_kind[ast.Call]}
         looks = [calls.get(id(node)) for node in self.module.nodes if _name_of(node) in _LOOK_UPS]
         if not all(call is not None and any(map(self._is_text, call.args)) for call in looks):
             return True
-        formats = [node for node in self.module.nodes if isinstance(node, ast.Attribute) and node.attr in _FORMATS]
+        formats = [node for node in self.module.by_kind[ast.Attribute] if node.attr in _FORMATS]
         return not all(self._is_plain_format(node, calls.get(id(node))) for node in formats)
 
     def _is_plain_format(self, node: ast.Attribute, call: ast.Call | None) -> bool:
@@ -278,7 +281,7 @@ class ModuleCode:
     @cached_property
     def _assembled(self) -> frozenset[str]:
         """Names that somewhere stand for a text that is put together."""
-        nodes = [node for node in self.module.nodes if isinstance(node, ast.Assign | ast.AugAssign)]
+        nodes = [*self.module.by_kind[ast.Assign], *self.module.by_kind[ast.AugAssign]]
         made = [node for node in nodes if not isinstance(node.value, ast.Name) and self._is_assembled(node.value)]
         targets = [t for node in made for t in (node.targets if isinstance(node, ast.Assign) else [node.target])]
         return frozenset(target.id for target in targets if isinstance(target, ast.Name))
@@ -290,7 +293,7 @@ class ModuleCode:
     @cached_property
     def _texts(self) -> frozenset[str]:
         """Names that only ever stand for a text that is written out."""
-        nodes = [node for node in self.module.nodes if isinstance(node, ast.Assign)]
+        nodes = self.module.by_kind[ast.Assign]
         plain = Counter(
             target.id
             for node in nodes
@@ -299,16 +302,15 @@ class ModuleCode:
             if isinstance(target, ast.Name)
         )
         bound = Counter(name for name, _ in list_all_bound(self.module.nodes))
-        taken = {node.arg for node in self.module.nodes if isinstance(node, ast.arg)}
+        taken = {node.arg for node in self.module.by_kind[ast.arg]}
         return frozenset(name for name, count in plain.items() if bound[name] == count and name not in taken)
 
     @cached_property
     def imported(self) -> frozenset[str]:
         """Names of the libraries and packages that it imports anywhere."""
-        nodes = self.module.nodes
-        names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-        for node in nodes:
-            if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+        names = {alias.name for node in self.module.by_kind[ast.Import] for alias in node.names}
+        for node in self.module.by_kind[ast.ImportFrom]:
+            if node.module and not node.level:
                 names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
         return frozenset(name if name in libraries.PARTS else name.partition(".")[0] for name in names)
 

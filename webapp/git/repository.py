@@ -403,17 +403,21 @@ class GitRepository:
         """Return what is at some paths of a commit, `.` being its root; those where nothing is are left out."""
         root = self.objects.find_commit(sha).tree
         entries: dict[str, PathEntry] = {}
+        # by folder: to go down from the root for each path takes a hundred times as long
+        folders: dict[str, list[str]] = {}
         for path in paths:
+            folders.setdefault(path.rpartition("/")[0], []).append(path)
+        for folder, inside in folders.items():
             try:
-                item = root if path == "." else root[path]
+                tree = root[folder] if folder else root
             except (KeyError, ValueError, pygit2.GitError):
                 continue
-            if isinstance(item, pygit2.Tree):
-                names = tuple(f"{entry.name}/" if isinstance(entry, pygit2.Tree) else str(entry.name) for entry in item)
-                entries[path] = PathEntry(str(item.id), is_folder=True, names=names)
-            else:
-                is_program = item.filemode == FileMode.BLOB_EXECUTABLE
-                entries[path] = PathEntry(str(item.id), is_folder=False, is_program=is_program)
+            for path in inside if isinstance(tree, pygit2.Tree) else ():
+                try:
+                    item = root if path == "." else tree[path.rpartition("/")[2]]
+                except (KeyError, ValueError, pygit2.GitError):
+                    continue
+                entries[path] = _describe_entry(item)
         return entries
 
     def read_blob(self, sha: str, path: str, *, limit: int = MAX_FILE_BYTES) -> Blob:
@@ -588,3 +592,10 @@ def _is_safe(path: str) -> bool:
     except BadChange:
         return False
     return True
+
+
+def _describe_entry(item: pygit2.Object) -> PathEntry:
+    if isinstance(item, pygit2.Tree):
+        names = tuple(f"{entry.name}/" if isinstance(entry, pygit2.Tree) else str(entry.name) for entry in item)
+        return PathEntry(str(item.id), is_folder=True, names=names)
+    return PathEntry(str(item.id), is_folder=False, is_program=item.filemode == FileMode.BLOB_EXECUTABLE)
