@@ -257,7 +257,7 @@ REACHING = (
     Kind(
         'line_of_memory',
         'tr{n}()',
-        top="import tracemalloc\ndef tr{n}():\n    tracemalloc.start()\n    x = [object() for i in range(1000)]\n    s = tracemalloc.take_snapshot().filter_traces([tracemalloc.Filter(True, '*module{n}*')])\n    tracemalloc.stop()\n    return str(s.statistics('lineno')[0].traceback)[-3:]\n",
+        top="import tracemalloc\ndef tr{n}():\n    tracemalloc.start()\n    x = [object() for i in range(1000)]\n    s = tracemalloc.take_snapshot().filter_traces([tracemalloc.Filter(True, '*module*')])\n    tracemalloc.stop()\n    return str(s.statistics('lineno')[0].traceback)[-3:]\n",
         edits=(('', 'import tracemalloc', '# c\nimport tracemalloc'),),
     ),
     Kind(

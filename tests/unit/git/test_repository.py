@@ -312,3 +312,18 @@ def test_a_loose_object_that_was_cut_is_refused_and_keeps_nobody_waiting(repo: G
     path.write_bytes(whole)
     assert GitRepository(repo.path).read_blob(sha, "c").content == text
     assert GitRepository(repo.path).read_to_colour(blob) == text
+
+
+def test_describe_paths_tells_folders_from_files(repo: GitRepository) -> None:
+    before = repo.get_head("master")
+    tool = repo.objects.find_object(before, "a.txt").id
+    tree = repo._repo.TreeBuilder(repo._repo[before].tree)
+    tree.insert("tool", tool, pygit2.enums.FileMode.BLOB_EXECUTABLE)
+    author = pygit2.Signature("Ines", "ines@example.org")
+    sha = str(repo._repo.create_commit(None, author, author, "m", tree.write(), [before]))
+    found = repo.describe_paths(sha, ["a.txt", "tool", "d", "d/b.txt", ".", "none", "a.txt/b", "none/b"])
+    assert found.keys() == {"a.txt", "tool", "d", "d/b.txt", "."}
+    assert (found["a.txt"].is_program, found["tool"].is_program) == (False, True)
+    assert found["a.txt"].id == found["tool"].id
+    assert found["."].names == ("a.txt", "d/", "tool")
+    assert [path for path in found if found[path].is_folder] == ["d", "."]
