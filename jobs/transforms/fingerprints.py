@@ -166,7 +166,7 @@ def compile_statement(node: ast.stmt, *, is_future: bool) -> Compiled:
     digest = hashlib.sha256()
     names: set[str] = set()
     words: set[str] = set()
-    is_handling = False
+    is_handling = has_sets = False
     pending = [compile(ast.Module([node], []), "", "exec", flags=flags, dont_inherit=True)]
     while pending:
         code = pending.pop()
@@ -179,6 +179,11 @@ def compile_statement(node: ast.stmt, *, is_future: bool) -> Compiled:
                 pending.append(value)
             else:
                 words.update(_list_words(value))
+                has_sets |= isinstance(value, frozenset)
+    if has_sets:
+        # the order of a set depends on that in which its members are added, where their hashes collide
+        sets = [ast.dump(part) for part in list_nodes(node) if isinstance(part, ast.Set)]
+        digest.update(repr(sets).encode("utf-8", "surrogatepass"))
     return Compiled(digest.hexdigest()[:HEX_LENGTH], frozenset(names), frozenset(words), is_handling)
 
 

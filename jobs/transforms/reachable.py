@@ -16,7 +16,7 @@ REFLECTION = frozenset(
         "globals", "locals", "vars", "eval", "exec", "dir", "inspect", "gc", "ctypes", "runpy", "_getframe", "currentframe",
         "f_globals", "f_locals", "f_back", "__globals__", "__dict__", "__builtins__", "list_declared", "FunctionType",
         "pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve", "unsafe_load", "UnsafeLoader", "FullLoader",
-        "pydoc", "reload", "modules", "get_type_hints", "get_annotations", "ForwardRef", "__annotations__",
+        "pydoc", "reload", "modules", "getrefcount", "getweakrefcount", "get_type_hints", "get_annotations", "ForwardRef", "__annotations__",
     }
 )  # fmt: skip
 """Names with which code reaches other code without naming it: then nothing at all is left out."""

@@ -201,6 +201,9 @@ class Trace:
         mode = self._read_mode(path)
         is_file = not is_kind and mode is not None and stat.S_ISREG(mode)
         self.add(f"{'file' if is_file else self._name_look(path)}:{path}")
+        if not is_kind and mode is not None and stat.S_ISDIR(mode):
+            # its size and links are those of what is in it
+            self.add(f"list:{path}")
 
     def _read_mode(self, path: str) -> int | None:
         try:

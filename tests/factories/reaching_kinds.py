@@ -433,4 +433,30 @@ REACHING = (
         top="import os\ndef ss{n}():\n    try:\n        os.mkfifo('c{n}.txt')\n        return 1\n    except OSError as e:\n        return e.errno\n",
         edits=(('c{n}.txt', '', 'two'),),
     ),
+    Kind(
+        'references',
+        'sys.getrefcount(OBJ{n})',
+        top='import sys\nOBJ{n} = object()\nALIAS{n} = OBJ{n}\n',
+        edits=(('', 'ALIAS{n} = OBJ{n}\n', ''),),
+    ),
+    Kind(
+        'links_of_a_folder',
+        'os.stat("links{n}")[3]',
+        top='import os\n',
+        files={'links{n}/a/x': 'x'},
+        edits=(('links{n}/b/x', '', 'x'),),
+    ),
+    Kind(
+        'order_of_a_set',
+        'ordered{n}()',
+        top='def ordered{n}():\n    return [x for x in {8, 16, 0}]\n',
+        edits=(('', '{8, 16, 0}', '{16, 0, 8}'),),
+    ),
+    Kind(
+        'module_matched',
+        'match{n}()',
+        top='import pipelines.target{n} as target{n}\n\ndef match{n}():\n    match target{n}:\n        case object(VALUE=v):\n            return v\n',
+        files={'pipelines/target{n}.py': 'VALUE = 1\n'},
+        edits=(('pipelines/target{n}.py', 'VALUE = 1', 'VALUE = 2'),),
+    ),
 )  # fmt: skip
