@@ -13,6 +13,7 @@ Modules:
     fingerprints: when these files count as changed.
     bindings: what names stand for in the code of a module.
     inert: expressions that only make a value.
+    libraries: which libraries reach what their caller does not name.
     module_code: the statements of a module, with what each binds and uses.
     reachable: which statements of a module certainly never run.
     held_values: what a transform's function holds, written as text.

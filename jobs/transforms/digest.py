@@ -325,11 +325,11 @@ def list_missed(use: Use, statements: Iterable[Statement], keys: Iterable[str], 
 
     """
     if "duckdb" in use.libraries:
-        asked = code.list_words(keys).union(word.casefold() for word in use.words)
-        if not _SIZES.isdisjoint(asked) and not _TEXTS.isdisjoint(asked):
+        terms = code.list_words(keys).union(word.casefold() for word in use.words)
+        if not _SIZES.isdisjoint(terms) and not _TEXTS.isdisjoint(terms):
             return {TREE}
-        if "glob" in asked:
-            return {TREE} if "py" in asked else {PATHS}
+        if "glob" in terms:
+            return {TREE} if "py" in terms else {PATHS}
         if use.is_asking_by_parts:
             return {PATHS}
     return {PATHS} if use.libraries and any(statement.is_catching for statement in statements) else set()

@@ -230,8 +230,8 @@ class ModuleCode:
         if (_QUERIES | _RELATING).isdisjoint(self.names):
             return False
         called = {id(node.func): node for node in self.module.by_kind[ast.Call]}
-        asked = [node for node in self.module.nodes if _name_of(node) in _QUERIES]
-        calls = [called.get(id(node)) for node in asked]
+        methods = [node for node in self.module.nodes if _name_of(node) in _QUERIES]
+        calls = [called.get(id(node)) for node in methods]
         if not all(call is not None and all(map(self._is_written_out, call.args[:1])) for call in calls):
             return True
         related = [node for node in called.values() if _name_of(node.func) in _RELATING]
@@ -253,8 +253,8 @@ class ModuleCode:
         """Return whether a text to fill in is written out, or nothing is filled in that has attributes of its own."""
         if self._is_written_out(node.value) or self._inert.is_of_library(node.value):
             return True
-        given = [] if call is None else [*call.args, *(keyword.value for keyword in call.keywords)]
-        return bool(given) and all(isinstance(value, ast.Constant) for value in given)
+        values = [] if call is None else [*call.args, *(keyword.value for keyword in call.keywords)]
+        return bool(values) and all(isinstance(value, ast.Constant) for value in values)
 
     def _is_written_out(self, node: ast.expr) -> bool:
         """Return whether a text is written in the module, or is that of a file."""
@@ -282,8 +282,8 @@ class ModuleCode:
     def _assembled(self) -> frozenset[str]:
         """Names that somewhere stand for a text that is put together."""
         nodes = [*self.module.by_kind[ast.Assign], *self.module.by_kind[ast.AugAssign]]
-        made = [node for node in nodes if not isinstance(node.value, ast.Name) and self._is_assembled(node.value)]
-        targets = [t for node in made for t in (node.targets if isinstance(node, ast.Assign) else [node.target])]
+        statements = [node for node in nodes if not isinstance(node.value, ast.Name) and self._is_assembled(node.value)]
+        targets = [t for node in statements for t in (node.targets if isinstance(node, ast.Assign) else [node.target])]
         return frozenset(target.id for target in targets if isinstance(target, ast.Name))
 
     @staticmethod

@@ -104,7 +104,7 @@ def describe_dependencies(rows: Iterable[PublishedSpec]) -> dict[str, tuple[str,
     for digest, covers in CodeColumns.objects.filter(digest__in=digests).values_list("digest", "covers"):
         keys[digest] = keys.get(digest, frozenset()) | set(covers)
     shown = {digest: [key for key in keys.get(digest, ()) if not key.startswith("seek:")] for digest in digests}
-    return {digest: tuple(sorted({describe_key(key) for key in found})) for digest, found in shown.items()}
+    return {digest: tuple(sorted({describe_key(key) for key in names})) for digest, names in shown.items()}
 
 
 def list_seen(*, repository: Repository, branch: str) -> list[SeenSpec]:
