@@ -40,6 +40,7 @@ def test_files_that_a_job_reads_make_it_run_again(stack: Stack) -> None:
     specs = {spec["function"]: spec for spec in stack.call("GET", "/repositories/shop/jobspecs?limit=100")["results"]}
     depends_on = specs["pipelines.fresh:conf"]["depends_on"]
     assert {"pipelines/fresh.py", "conf/weight.txt", "conf/prices.csv"} <= set(depends_on)
+    assert ".pyiceberg.yaml" not in depends_on
     assert "conf/prices.csv" not in specs["pipelines.fresh:other"]["depends_on"]
     assert [job["skipped"] for job in stack.build(*targets)["jobs"]] == [True, True]
 

@@ -10,7 +10,8 @@ from django.test.utils import CaptureQueriesContext
 
 from tests.factories import repositories as make
 from tests.integration.pulls.test_merging import publish
-from webapp.builds.models import UsedFile
+from webapp.builds.models import PublishedSpec, UsedFile
+from webapp.builds.queries import describe_dependencies, used_files
 from webapp.pulls.models import PullRequest
 from webapp.pulls.queries.pulls import read_specs
 from webapp.pulls.services import pulls
@@ -47,3 +48,19 @@ def test_specs_ask_for_used_files_once(pull: PullRequest) -> None:
         read_specs(pull=pull)
     asked = [query["sql"] for query in queries if UsedFile._meta.db_table in query["sql"]]
     assert len(asked) == 1
+
+
+def test_values_of_keys_tell_kinds_of_files(home: Any, silent_bell: None) -> None:
+    ines = make.a_person("ines", is_admin=True)
+    repository = make.a_repository("shop", by=ines)
+    first = make.a_commit(repository, {"queue/a": "x", "b.txt": "1\n"}, by=ines)
+    second = make.a_commit(repository, {"queue/a": None, "queue/a/in": "x", ".library.yaml": ""}, by=ines)
+    keys = ["list:queue", "data:queue", "file:queue/a", "stat:queue/a", "seek:.library.yaml", "file:b.txt", "seek:none"]
+    values = [used_files.read_values((repository.name, commit.sha), keys) for commit in (first, second)]
+    assert [key for key in keys if values[0][key] == values[1][key]] == ["file:b.txt", "seek:none"]
+
+
+def test_dependencies_leave_out_what_libraries_look_for(pull: PullRequest) -> None:
+    rows = list(PublishedSpec.objects.filter(digest="4"))
+    UsedFile.objects.create(digest="4", key="seek:.library.yaml")
+    assert set(describe_dependencies(rows)["4"]) == {"prices.csv"}
