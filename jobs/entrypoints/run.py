@@ -128,7 +128,7 @@ def list_used(trace: Trace, manifest: JobManifest) -> tuple[str, ...]:
     if use.why_all:
         keys.add(TREE)
     if PATHS not in covered:
-        if "glob" in code.list_words(keys):
+        if "glob" in code.list_terms(keys):
             modules = [module for path in trace.modules if (module := code.find(path))]
             use = replace(use, libraries=code.describe_use(modules).libraries)
         keys |= list_missed(use, [statement for module in late for statement in module.statements], keys, code)

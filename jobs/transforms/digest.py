@@ -28,6 +28,7 @@ from jobs.transforms.trace import PATHS, TREE, Trace
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 _SIZES, _TEXTS = frozenset({"size", "last_modified"}), frozenset({"read_blob", "read_text"})
 """Words of a query for sizes of files, which DuckDB answers without opening them."""
+_TERMS = _SIZES | _TEXTS | {"glob", "py"}
 ASKING = frozenset({"duckdb", "pandas", "polars"})
 """Libraries that look for names of the code in a query."""
 
@@ -53,8 +54,8 @@ class Covered:
 class Use:
     """What some modules use other than by a name that is written where it is used."""
 
-    words: frozenset[str]
-    """Words of their texts."""
+    terms: frozenset[str]
+    """Terms of queries that look for files, in their texts."""
     libraries: frozenset[str]
     """Libraries that may open files without a report."""
     is_reflecting: bool
@@ -84,6 +85,7 @@ class Code:
     _closures: dict[str, set[str]] = field(default_factory=dict)
     _passing: dict[str, bool] = field(default_factory=dict)
     _words: dict[str, frozenset[str] | None] = field(default_factory=dict)
+    _terms: dict[str, frozenset[str]] = field(default_factory=dict)
     _uses: dict[frozenset[str], Use] = field(default_factory=dict)
 
     def find(self, path: str) -> ModuleCode | None:
@@ -127,10 +129,14 @@ class Code:
             self._words[path] = read_words(self.files.root / path)
         return self._words[path]
 
-    def list_words(self, keys: Iterable[str]) -> set[str]:
-        """Return the words of the text files among some keys, in small letters."""
-        paths = [key.removeprefix("file:") for key in keys if key.startswith("file:")]
-        return {word.casefold() for path in paths for word in self.find_words(path) or ()}
+    def list_terms(self, keys: Iterable[str]) -> set[str]:
+        """Return the terms of queries that look for files, in the text files among some keys."""
+        terms: set[str] = set()
+        for path in [key.removeprefix("file:") for key in keys if key.startswith("file:")]:
+            if path not in self._terms:
+                self._terms[path] = _find_terms(self.find_words(path) or ())
+            terms |= self._terms[path]
+        return terms
 
     def describe_use(self, modules: Collection[ModuleCode]) -> Use:
         """Return what some modules use together."""
@@ -155,7 +161,7 @@ class Code:
         elif named & reachable.UNFOLLOWED:
             why_all = "its code looks for files in a way that cannot be followed"
         return Use(
-            words=words,
+            terms=_find_terms(words),
             libraries=frozenset().union(*(module.libraries for module in modules)) - self.packages,
             is_reflecting=is_reflecting or is_asking or any(map(libraries.takes_names, imported)),
             is_looking_up=is_looking_up,
@@ -314,6 +320,10 @@ def may_name_left_out(covers: Iterable[str], used: Iterable[str], code: Code) ->
     return False
 
 
+def _find_terms(words: Iterable[str]) -> frozenset[str]:
+    return _TERMS.intersection(word.casefold() for word in words)
+
+
 def list_missed(use: Use, statements: Iterable[Statement], keys: Iterable[str], code: Code) -> set[str]:
     """Return keys for files that a library may look for without a report: it goes on where there is none.
 
@@ -325,7 +335,7 @@ def list_missed(use: Use, statements: Iterable[Statement], keys: Iterable[str], 
 
     """
     if "duckdb" in use.libraries:
-        terms = code.list_words(keys).union(word.casefold() for word in use.words)
+        terms = code.list_terms(keys) | use.terms
         if not _SIZES.isdisjoint(terms) and not _TEXTS.isdisjoint(terms):
             return {TREE}
         if "glob" in terms:

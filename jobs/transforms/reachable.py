@@ -78,7 +78,7 @@ def keep_statements(
     """
     choice: dict[str, set[int]] = {}
     pending = set(names)
-    is_active = any((code.names | code.words) & ACTIVE for code in modules)
+    is_active = not all(ACTIVE.isdisjoint(code.names) and ACTIVE.isdisjoint(code.words) for code in modules)
     for code in modules:
         choice[code.path] = set(range(len(code.statements)) if code.path in is_whole else code.base)
         pending |= code.list_uses(choice[code.path]) if code.path in is_whole else code.base_uses
