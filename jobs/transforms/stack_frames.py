@@ -67,7 +67,7 @@ def find_caller() -> FrameType | None:
 
 
 def is_by_library(root: str, ours: str) -> bool:
-    """Return whether a library asks for something on its own: while it is imported, or when our code uses it.
+    """Return whether a library asks for something on its own: while it is imported, in a thread, or when our code uses it.
 
     Args:
         root: the folder of the repository.
@@ -82,7 +82,7 @@ def is_by_library(root: str, ours: str) -> bool:
         if frame.f_code.co_name == "<module>" or (file.startswith(ours) and file not in RECORDING):
             return True
         frame = frame.f_back
-    return False
+    return True
 
 
 def is_called_by(frame: FrameType | None, name: str) -> bool:
