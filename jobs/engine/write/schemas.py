@@ -143,6 +143,17 @@ def cast_batches(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterat
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
+def fill_left_out(batches: Iterator[pa.RecordBatch], schema: Schema) -> Iterator[pa.RecordBatch]:
+    """Give rows of an append the write default of each column that is not written."""
+    there = schema.as_arrow()
+    for batch in batches:
+        for field in schema.fields:
+            if field.write_default is not None and field.name not in batch.schema.names:
+                value = pa.scalar(field.write_default, there.field(field.name).type)
+                batch = batch.append_column(field.name, pa.repeat(value, batch.num_rows))  # noqa: PLW2901 - it grows
+        yield batch
+
+
 def check_required(batches: Iterator[pa.RecordBatch], schema: Schema) -> Iterator[pa.RecordBatch]:
     """Refuse a NULL where the table requires a value: no client could read the file that holds it."""
     required = [field for field in schema.fields if _requires(field)]
@@ -301,7 +312,7 @@ def _appended(current: Schema, columns: Sequence[NestedField], ids: Iterator[int
     for old in current.fields:
         field = written.pop(old.name, None)
         if field is None:
-            if old.required:
+            if old.required and old.write_default is None:
                 raise SchemaError(f"column {old.name!r} is required and missing in what is appended")
             fields.append(old)
         elif same_type(old.field_type, field.field_type) or can_promote(field.field_type, old.field_type):

@@ -35,6 +35,7 @@ from jobs.engine.write.schemas import (
     cast_batches,
     check_required,
     explain_overflow,
+    fill_left_out,
     find_equal,
     name_as_stored,
     next_schema,
@@ -107,8 +108,8 @@ def write_table(
     stored = storable_schema(type_nulls(schema, table.schema()) if is_append else schema)
     evolve_schema(table, wanted_fields(stored), is_append=is_append)
     named = name_as_stored(stored, table.schema())
-    rows = check_required(cast_batches(iter(batches), named), table.schema())
-    files = _write_files(table, rows)
+    rows = fill_left_out(cast_batches(iter(batches), named), table.schema())
+    files = _write_files(table, check_required(rows, table.schema()))
     return _written(files, _commit_files(table, files, is_append=is_append, job_id=job_id))
 
 
