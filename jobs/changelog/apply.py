@@ -86,7 +86,8 @@ def check_types(schema: pa.Schema, table: Table, columns: Sequence[str]) -> pa.S
     A column of nothing but NULLs, which has no type of its own, gets that of the destination.
     """
     with _refusing():
-        stored = storable_schema(type_nulls(schema, table.schema()) if columns else schema)
+        written = type_nulls(schema, table.schema()) if columns else schema
+        stored = storable_schema(written, table.schema(), version=table.metadata.format_version)
         if columns:
             next_schema(table.metadata, wanted_fields(stored), is_append=True)
     return stored

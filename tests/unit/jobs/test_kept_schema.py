@@ -11,11 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
-from pyiceberg.table.metadata import new_table_metadata
-from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, SortField, SortOrder
+from pyiceberg.table.sorting import SortField, SortOrder
 from pyiceberg.table.update import (
     AddSchemaUpdate,
     AddSortOrderUpdate,
@@ -152,16 +150,7 @@ def test_append_fills_what_it_leaves_out_by_the_write_default(tmp_path: Path) ->
     ]
 
     def work() -> Any:
-        catalog = MemoryCatalog(tmp_path)
-        catalog.tables["x", "t"] = new_table_metadata(
-            Schema(key),
-            UNPARTITIONED_PARTITION_SPEC,
-            UNSORTED_SORT_ORDER,
-            tmp_path.as_uri(),
-            {"format-version": "3"},
-            uuid.uuid4(),
-        )
-        table = catalog.load_table("x.t")
+        table = MemoryCatalog(tmp_path).make_table("x.t", Schema(key), version=3)
         write(table, [{"id": 1}], is_append=True)
         transaction = table.transaction()
         schema = Schema(key, *added, schema_id=1)
