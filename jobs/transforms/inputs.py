@@ -101,9 +101,13 @@ class IcebergInput:
         *,
         mode: Mode | None = None,
     ) -> pd.DataFrame:
-        """Read as a pandas DataFrame; see `arrow`."""
-        frame: pd.DataFrame = self.arrow(columns, filter, mode=mode).to_pandas()
-        return frame
+        """Read as a pandas DataFrame; see `arrow`.
+
+        Integers with a NULL become nullable integers, decimals and UUIDs keep their Arrow type.
+        """
+        from jobs.transforms.frames import to_pandas
+
+        return to_pandas(self.arrow(columns, filter, mode=mode))
 
     def dataframe(
         self,

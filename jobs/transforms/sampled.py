@@ -133,6 +133,9 @@ class PreviewedRows(IcebergOutput):
         """Say what was kept."""
         return PreviewedOutput(path=self.path, is_append=self._is_append(), is_cut=self._is_cut)
 
+    def _find_schema(self) -> None:
+        """Return nothing: a preview reaches no table."""
+
     def _check_same(self, schema: pa.Schema) -> None:
         if self._schema not in (None, schema):
             raise SchemaError("a preview adds rows of the same columns alone: write them at once")
