@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Never
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.expressions import BooleanExpression
-from pyiceberg.expressions.parser import parse
 from pyiceberg.expressions.visitors import bind
 from pyiceberg.io.pyarrow import expression_to_pyarrow
 from pyiceberg.schema import Schema
@@ -86,8 +85,8 @@ class PreviewedInput(IcebergInput):
         self.check_columns(selected, rows.column_names)
         if condition is not None:
             schema = Schema.model_validate_json(rows.schema.metadata[SCHEMA])
-            expression = parse(condition) if isinstance(condition, str) else condition
-            rows = rows.filter(expression_to_pyarrow(bind(schema, expression, case_sensitive=True), schema))
+            bound = bind(schema, self._fit_filter(condition, schema), case_sensitive=True)
+            rows = rows.filter(expression_to_pyarrow(bound, schema))
         return rows.select(selected).replace_schema_metadata(None).to_reader()
 
 

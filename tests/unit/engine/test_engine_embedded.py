@@ -273,6 +273,9 @@ def test_a_retyped_column_with_equal_text_changes_no_row(tmp_path: Path) -> None
     assert result["rows"][0]["b1"] == 8
 
 
+LONG = 1_234_567_890_123_456_789_012_345_678
+
+
 @pytest.mark.parametrize(
     ("kind", "before", "after", "rules", "updated"),
     [
@@ -284,6 +287,10 @@ def test_a_retyped_column_with_equal_text_changes_no_row(tmp_path: Path) -> None
         (DoubleType(), 100.0, 101.0, {"tolerance": {"v": {"relative": 0.01}}}, 0),
         (DecimalType(9, 2), Decimal("0.30"), Decimal("0.40"), {"tolerance": {"v": {"absolute": 0.1}}}, 0),
         (DecimalType(9, 2), Decimal("0.30"), Decimal("0.41"), {"tolerance": {"v": {"absolute": 0.1}}}, 1),
+        (DecimalType(38, 10), LONG, LONG + 10, {"tolerance": {"v": {"absolute": 5.0}}}, 1),
+        (DecimalType(38, 10), LONG, LONG + 3, {"tolerance": {"v": {"absolute": 5.0}}}, 0),
+        (DecimalType(38, 0), 10**38 - 1, 1 - 10**38, {"tolerance": {"v": {"absolute": 5.0}}}, 1),
+        (DecimalType(38, 0), 2, -2, {"tolerance": {"v": {"absolute": 5.0}}}, 0),
         (LongType(), 2**63 - 1, -(2**63), {"tolerance": {"v": {"absolute": 5.0}}}, 1),
         (LongType(), 5, 3, {"tolerance": {"v": {"absolute": 2.0}}}, 0),
         (StringType(), "a", "b", {"tolerance": {"v": {"absolute": 2.0}}}, 1),

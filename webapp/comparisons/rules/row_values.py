@@ -183,7 +183,7 @@ def _steps_of(type_: str) -> _Steps | None:
         most = 10**precision - 1
         return _Steps(
             lambda text: _ValueSpan(_read_number(text).low * 10**scale),
-            lambda step: (f"CAST(? AS {type_})", (f"{Decimal(step).scaleb(-scale):f}",)),
+            lambda step: (f"CAST(? AS {type_})", (_write_decimal(step, scale),)),
             -most,
             most,
         )
@@ -194,6 +194,13 @@ def _steps_of(type_: str) -> _Steps | None:
     if type_.startswith("TIMESTAMP"):
         return _moment_steps(type_)
     return None
+
+
+def _write_decimal(step: int, scale: int) -> str:
+    """Write so many steps of a decimal; Python's decimals would round beyond 28 digits."""
+    digits = f"{abs(step):0{scale + 1}}"
+    whole, fraction = digits[: len(digits) - scale], digits[len(digits) - scale :]
+    return f"{'-' * (step < 0)}{whole}{'.' * bool(scale)}{fraction}"
 
 
 def _moment_steps(type_: str) -> _Steps:
