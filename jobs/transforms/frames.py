@@ -81,5 +81,5 @@ def _may_be(column: pa.ChunkedArray, target: pa.DataType) -> bool:
     if pa.types.is_decimal(target):
         return bool(pa.types.is_decimal(kind) or pa.types.is_integer(kind))
     if pa.types.is_binary(kind):
-        return pa.types.is_fixed_size_binary(target) or target == pa.uuid()
+        return bool(pa.types.is_fixed_size_binary(target) or target == pa.uuid())
     return bool(pa.types.is_nested(kind) and pa.types.is_nested(target))
