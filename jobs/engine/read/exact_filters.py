@@ -57,12 +57,12 @@ class UnfitFilterError(ValueError):
 class _NanosecondsLiteral(literals.TimestampLiteral):  # type: ignore[misc]
     """A literal of nanoseconds, for which PyIceberg has none."""
 
-    def to(self, type_var: IcebergType) -> literals.Literal[Any]:  # noqa: ARG002 - named as PyIceberg has it
+    def to(self, _: IcebergType) -> literals.Literal[Any]:
         return self
 
 
 @dataclass(frozen=True)
-class _Steps:
+class _LiteralSteps:
     """A type whose values are whole numbers of steps."""
 
     least: int
@@ -126,7 +126,7 @@ def _fit_set(expression: e.SetPredicate, name: str, kind: IcebergType) -> e.Bool
 
 
 def _compare_steps(
-    operator: type[e.LiteralPredicate], name: str, steps: _Steps, value: Fraction
+    operator: type[e.LiteralPredicate], name: str, steps: _LiteralSteps, value: Fraction
 ) -> e.BooleanExpression:
     floor = math.floor(value)
     is_whole = floor == value
@@ -190,13 +190,13 @@ def _convert(literal: literals.Literal[Any], kind: IcebergType) -> literals.Lite
 # --- types of steps -------------------------------------------------------------------------------
 
 
-def _find_steps(kind: IcebergType) -> _Steps | None:
+def _find_steps(kind: IcebergType) -> _LiteralSteps | None:
     if isinstance(kind, IntegerType | LongType):
         bits = 31 if isinstance(kind, IntegerType) else 63
-        return _Steps(-(2**bits), 2**bits - 1, _read_number, literals.LongLiteral)
+        return _LiteralSteps(-(2**bits), 2**bits - 1, _read_number, literals.LongLiteral)
     if isinstance(kind, DecimalType):
         scale, most = kind.scale, 10**kind.precision - 1
-        return _Steps(
+        return _LiteralSteps(
             -most,
             most,
             lambda literal: _read_number(literal) * 10**scale,
@@ -226,16 +226,16 @@ def _read_number(literal: literals.Literal[Any]) -> Fraction:
     return Fraction(number)
 
 
-def _days() -> _Steps:
+def _days() -> _LiteralSteps:
     def read(literal: literals.Literal[Any]) -> Fraction:
         if isinstance(literal, literals.DateLiteral | literals.LongLiteral):
             return Fraction(literal.value)
         return _read_seconds(literal, has_zone=None) / _DAY_S
 
-    return _Steps(-(2**31), 2**31 - 1, read, literals.DateLiteral)
+    return _LiteralSteps(-(2**31), 2**31 - 1, read, literals.DateLiteral)
 
 
-def _clock() -> _Steps:
+def _clock() -> _LiteralSteps:
     def read(literal: literals.Literal[Any]) -> Fraction:
         if isinstance(literal, literals.TimeLiteral):
             return Fraction(literal.value)
@@ -245,16 +245,16 @@ def _clock() -> _Steps:
             raise ValueError(message)
         return _count_seconds(*match.groups()) * 10**6
 
-    return _Steps(0, _DAY_S * 10**6 - 1, read, literals.TimeLiteral)
+    return _LiteralSteps(0, _DAY_S * 10**6 - 1, read, literals.TimeLiteral)
 
 
-def _moments(per_second: int, *, has_zone: bool) -> _Steps:
+def _moments(per_second: int, *, has_zone: bool) -> _LiteralSteps:
     def read(literal: literals.Literal[Any]) -> Fraction:
         if isinstance(literal, literals.LongLiteral):
             return Fraction(literal.value)
         return _read_seconds(literal, has_zone=has_zone) * per_second
 
-    return _Steps(
+    return _LiteralSteps(
         -_HIGHEST_LONG - 1,
         _HIGHEST_LONG,
         read,
@@ -262,7 +262,7 @@ def _moments(per_second: int, *, has_zone: bool) -> _Steps:
     )
 
 
-_MOMENTS: Mapping[type, Callable[[], _Steps]] = {
+_MOMENTS: Mapping[type, Callable[[], _LiteralSteps]] = {
     DateType: _days,
     TimeType: _clock,
     TimestampType: lambda: _moments(10**6, has_zone=False),

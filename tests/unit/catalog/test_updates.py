@@ -140,7 +140,7 @@ def test_initial_default_inside_a_struct_is_kept() -> None:
         return set_schema(schema(field(1, "id"), field(2, "s", {"type": "struct", "fields": [part]})))
 
     table = append(apply(make_table(field(1, "id"), version=3), *inside(1)))
-    with pytest.raises(Invalid, match=r"column s\.a from 1 to 2"):
+    with pytest.raises(Invalid, match=r"initial default of column s\.a"):
         apply(table, *inside(2))
 
 

@@ -139,8 +139,8 @@ def _check_defaults(before: Metadata, after: Metadata) -> None:
         defaults = new_defaults.get(number), old_defaults.get(number)
         if number in old_kinds and not same_default(kind, defaults[0], old_kinds[number], defaults[1]):
             message = (
-                f"Cannot change the initial default of column {name} from {defaults[1]!r} to {defaults[0]!r}: rows that are "
-                "older than the column would read another value. Change its write default, or add another column."
+                f"Cannot change the initial default of column {name}: rows that are older than the column would read "
+                "another value. Change its write default, or add another column."
             )
             raise Invalid(message)
 

@@ -128,14 +128,14 @@ def compare(value: str, type_: str, operator: str, text: str) -> Condition:
         return contains(value, type_, text)
     if type_ == "VARCHAR":
         return _sign(value, operator, "?", text)
-    if type_ in ("FLOAT", "DOUBLE"):
-        return _compare_floats(value, type_, operator, _read_float(text))
-    if steps := _steps_of(type_):
-        return steps.compare(value, operator, text)
     if is_nested(type_):
         if operator not in ("=", "!="):
             raise UnfitError("which has parts; ask with = != ~ or is null")
         return _sign(shown_text(value, type_), operator, "?", text)
+    if type_ in ("FLOAT", "DOUBLE"):
+        return _compare_floats(value, type_, operator, _read_float(text))
+    if steps := _steps_of(type_):
+        return steps.compare(value, operator, text)
     if operator not in ("=", "!="):
         raise UnfitError("which has no order; compare with = or !=")
     if type_ == "BLOB":
