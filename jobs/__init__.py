@@ -10,6 +10,7 @@ Modules:
     encoding: values of rows in JSON.
     formulas: texts in CSV files that spreadsheets would run.
     nulls: NULLs that PyIceberg loses, kept.
+    exact_times: times that PyIceberg reads as others or not at all.
     engine: rows of tables read, compared, measured and written.
     changelog: the rows that changed in a range of snapshots.
     transforms: the API that repositories import.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -59,7 +59,7 @@ def apply_changelog(
         connection.register("given", rows.append_column("changelog__change", changes[TYPE].cast(pa.string())))
         connection.execute(f"CREATE TABLE log AS SELECT *, {as_key_columns(log_keys)} FROM given")
         _check_log(connection, log_keys)
-        _check_required(connection, table, columns)
+        _check_required(connection, table, {*columns} & {*stored.names})
         if not columns:
             return _write_first(connection, table, stored, from_empty=from_empty, job_id=job_id)
         return _merge(connection, table, stored, log_keys, job_id=job_id)
@@ -86,7 +86,8 @@ def check_types(schema: pa.Schema, table: Table, columns: Sequence[str]) -> pa.S
     A column of nothing but NULLs, which has no type of its own, gets that of the destination.
     """
     with _refusing():
-        stored = storable_schema(type_nulls(schema, table.schema()) if columns else schema)
+        written = type_nulls(schema, table.schema()) if columns else schema
+        stored = storable_schema(written, table.schema(), version=table.metadata.format_version)
         if columns:
             next_schema(table.metadata, wanted_fields(stored), is_append=True)
     return stored
@@ -127,7 +128,7 @@ def check_columns(columns: Sequence[str], keys: Sequence[Key], table: Table, *, 
         if there and key.path not in there:
             raise errors.cannot_apply(f"the destination has no column {key.name!r}")
     for field in fields:
-        if field.required and field.name not in data:
+        if field.required and field.write_default is None and field.name not in data:
             raise errors.cannot_apply(
                 f"column {field.name!r} of the destination is required, and missing in the changelog"
             )
@@ -234,7 +235,7 @@ def _check_log(connection: duckdb.DuckDBPyConnection, keys: Sequence[Key]) -> No
         raise errors.duplicate_changes(names_of(keys))
 
 
-def _check_required(connection: duckdb.DuckDBPyConnection, table: Table, columns: Sequence[str]) -> None:
+def _check_required(connection: duckdb.DuckDBPyConnection, table: Table, columns: Collection[str]) -> None:
     for field in table.schema().fields:
         if field.name in columns and field.required:
             empty = connection.execute(f"SELECT 1 {_UPSERTS} AND {listed([field.name])} IS NULL LIMIT 1").fetchall()

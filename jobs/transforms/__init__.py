@@ -22,6 +22,7 @@ Modules:
     context: what a running transform knows: its connections, and `ctx`.
     inputs: one pinned input, read.
     outputs: one output, written on the job's staging branch.
+    frames: pandas frames of Arrow tables, and back.
     sampled: inputs and outputs of a preview: samples, and rows that no table gets.
     checking: the checks of an output, run over what is staged.
     errors: what authors of transforms read when something is wrong.

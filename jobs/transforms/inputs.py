@@ -8,10 +8,15 @@ from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
+from pyiceberg.expressions.parser import parse
+from pyiceberg.schema import Schema
 from pyiceberg.table import Table
+from pyiceberg.types import UUIDType
 
 from jobs.engine.plan.ranges import added_files_only
 from jobs.engine.plan.router import Decision, choose_executor
+from jobs.engine.plan.rules import filter_columns
+from jobs.engine.read.exact_filters import fit_filter
 from jobs.engine.read.metadata import local_path
 from jobs.protocol import Executor, PinnedInput
 from jobs.transforms.context import Connections, say
@@ -101,9 +106,13 @@ class IcebergInput:
         *,
         mode: Mode | None = None,
     ) -> pd.DataFrame:
-        """Read as a pandas DataFrame; see `arrow`."""
-        frame: pd.DataFrame = self.arrow(columns, filter, mode=mode).to_pandas()
-        return frame
+        """Read as a pandas DataFrame; see `arrow`.
+
+        Integers with a NULL become nullable integers, decimals and UUIDs keep their Arrow type.
+        """
+        from jobs.transforms.frames import to_pandas
+
+        return to_pandas(self.arrow(columns, filter, mode=mode))
 
     def dataframe(
         self,
@@ -259,16 +268,30 @@ class IcebergInput:
         names = [field.name for field in table.schema().fields]
         selected = names if columns is None else list(columns)
         self.check_columns(selected, names)
-        reader = self._scan(selected, AlwaysTrue() if condition is None else condition, self._since(mode))
+        reader = self._scan(selected, self._fit_filter(condition, table.schema()), self._since(mode))
         if reader.schema.names == selected:
             return reader
         order = [reader.schema.get_field_index(name) for name in selected]
         schema = pa.schema([reader.schema.field(index) for index in order])
         return pa.RecordBatchReader.from_batches(schema, (batch.select(order) for batch in reader))
 
-    def _scan(
-        self, selected: Sequence[str], row_filter: str | BooleanExpression, since: int | None
-    ) -> pa.RecordBatchReader:
+    def _fit_filter(self, condition: str | BooleanExpression | None, schema: Schema) -> BooleanExpression:
+        """Return a filter whose literals are values of the columns' types."""
+        if condition is None:
+            return AlwaysTrue()
+        expression = parse(condition) if isinstance(condition, str) else condition
+        try:
+            fitted = fit_filter(expression, schema)
+        except ValueError as error:
+            raise TransformError(f"{self.path}: the filter does not fit: {error}") from None
+        for name in filter_columns(fitted):
+            if isinstance(schema.find_type(name), UUIDType):
+                raise TransformError(
+                    f"{self.path}: a filter cannot name {name!r}, a uuid: filter the rows that are read"
+                )
+        return fitted
+
+    def _scan(self, selected: Sequence[str], row_filter: BooleanExpression, since: int | None) -> pa.RecordBatchReader:
         table, until, fields = self._table, self._pinned.snapshot_id, tuple(selected)
         if since is None:
             return table.scan(row_filter=row_filter, selected_fields=fields).to_arrow_batch_reader()

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
+from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 
 from jobs.engine.plan.counts import count_rows
@@ -85,8 +86,11 @@ class IcebergOutput:
         self.write_table(_read_polars(frame, self.path))
 
     def write_pandas(self, frame: pd.DataFrame) -> None:
-        """Write a pandas DataFrame without its index."""
-        self.write_table(_read_pandas(frame, self.path))
+        """Write a pandas DataFrame without its index.
+
+        Objects have no type of their own: they get that of the output's column, as far as it holds their values.
+        """
+        self.write_table(_read_pandas(frame, self.path, self._find_schema()))
 
     def write_dataframe(self, frame: DataFrame) -> None:
         """Write a Spark DataFrame as one snapshot (transforms declared with `@transform.spark.using`)."""
@@ -121,7 +125,7 @@ class IcebergOutput:
         if is_spark and self._connections.manifest.executor == "embedded":
             is_spark, changes = False, _collect(changes)
         if not is_spark:
-            changes = _read_changes(changes, self.path)
+            changes = _read_changes(changes, self.path, self._find_schema())
         table = self._load()
         before = table.current_snapshot()
         lacking = self._lacking(table, changes.columns if is_spark else changes.column_names)
@@ -200,6 +204,10 @@ class IcebergOutput:
         self._staged = None
         return self._connections.load(self._target.table, self._target.path)
 
+    def _find_schema(self) -> Schema | None:
+        """Return the columns that the output has; None where there is no table."""
+        return self.load().schema()
+
     def _is_append(self) -> bool:
         return self._mode == "append"
 
@@ -233,12 +241,13 @@ def _read_polars(frame: object, path: str) -> pa.Table:
     return collected.to_arrow()
 
 
-def _read_pandas(frame: pd.DataFrame, path: str) -> pa.Table:
+def _read_pandas(frame: pd.DataFrame, path: str, schema: Schema | None) -> pa.Table:
+    from jobs.transforms.frames import from_pandas
+
     try:
-        data = pa.Table.from_pandas(frame, preserve_index=False)
+        return from_pandas(frame, schema)
     except pa.ArrowException as error:
         raise TransformError(f"{path}: {error}") from None
-    return data.replace_schema_metadata(None)
 
 
 def _collect(changes: DataFrame) -> pa.Table:
@@ -250,13 +259,13 @@ def _collect(changes: DataFrame) -> pa.Table:
     return table.cast(mark_schema(table.schema, read_frame_marks(changes)))
 
 
-def _read_changes(changes: object, path: str) -> pa.Table:
+def _read_changes(changes: object, path: str, schema: Schema | None) -> pa.Table:
     """Read changes into an Arrow table, whichever library a transform has worked on them with."""
     library = type(changes).__module__.partition(".")[0]
     if library == "polars":
         return _read_polars(changes, path)
     if library == "pandas":
-        return _read_pandas(changes, path)
+        return _read_pandas(changes, path, schema)
     if library != "pyarrow":
         raise TransformError(
             f"{path}: apply_changelog takes a Spark, polars or pandas frame or Arrow data, not {type(changes).__name__}"

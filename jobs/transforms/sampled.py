@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Never
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.expressions import BooleanExpression
-from pyiceberg.expressions.parser import parse
 from pyiceberg.expressions.visitors import bind
 from pyiceberg.io.pyarrow import expression_to_pyarrow
 from pyiceberg.schema import Schema
@@ -86,8 +85,8 @@ class PreviewedInput(IcebergInput):
         self.check_columns(selected, rows.column_names)
         if condition is not None:
             schema = Schema.model_validate_json(rows.schema.metadata[SCHEMA])
-            expression = parse(condition) if isinstance(condition, str) else condition
-            rows = rows.filter(expression_to_pyarrow(bind(schema, expression, case_sensitive=True), schema))
+            bound = bind(schema, self._fit_filter(condition, schema), case_sensitive=True)
+            rows = rows.filter(expression_to_pyarrow(bound, schema))
         return rows.select(selected).replace_schema_metadata(None).to_reader()
 
 
@@ -132,6 +131,9 @@ class PreviewedRows(IcebergOutput):
     def describe(self) -> PreviewedOutput:
         """Say what was kept."""
         return PreviewedOutput(path=self.path, is_append=self._is_append(), is_cut=self._is_cut)
+
+    def _find_schema(self) -> None:
+        """Return nothing: a preview reaches no table."""
 
     def _check_same(self, schema: pa.Schema) -> None:
         if self._schema not in (None, schema):

@@ -29,15 +29,17 @@ class MemoryCatalog(NoopCatalog):
     def load_table(self, identifier: str | tuple[str, ...]) -> Table:
         name = tuple(identifier.split(".")) if isinstance(identifier, str) else identifier
         if name not in self.tables:
-            self.tables[name] = new_table_metadata(
-                Schema(),
-                UNPARTITIONED_PARTITION_SPEC,
-                UNSORTED_SORT_ORDER,
-                self.folder.joinpath(*name).as_uri(),
-                {},
-                uuid.uuid4(),
-            )
+            return self.make_table(identifier, Schema())
         return Table(name, self.tables[name], "memory", PyArrowFileIO(), self)
+
+    def make_table(self, identifier: str | tuple[str, ...], schema: Schema, *, version: int = 2) -> Table:
+        """Make a table of a format version."""
+        name = tuple(identifier.split(".")) if isinstance(identifier, str) else identifier
+        location, properties = self.folder.joinpath(*name).as_uri(), {"format-version": str(version)}
+        self.tables[name] = new_table_metadata(
+            schema, UNPARTITIONED_PARTITION_SPEC, UNSORTED_SORT_ORDER, location, properties, uuid.uuid4()
+        )
+        return self.load_table(name)
 
     def commit_table(
         self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]

@@ -35,6 +35,7 @@ numbers = st.one_of(
     st.decimals(-4, 4, places=3, allow_nan=False),
     st.sampled_from([Decimal(2) ** 31, Decimal(2) ** 63, -(Decimal(2) ** 63) - 1, Decimal("1e30"), Decimal("-1e-30")]),
 )
+LONG_NUMBER = "1234567890123456789012345678.0000000001"
 days = st.dates(dt.date(2019, 12, 30), dt.date(2020, 1, 3))
 moments = st.one_of(
     st.datetimes(dt.datetime(2019, 12, 31), dt.datetime(2020, 1, 2)),
@@ -74,6 +75,13 @@ KINDS: dict[str, tuple[pa.DataType, Any, Any, Callable[[Any], str], Callable[[An
         pa.decimal128(4, 2),
         st.decimals(-4, 4, places=2) | st.just(Decimal("99.99")),
         numbers,
+        write_number,
+        same,
+    ),
+    "DECIMAL(38,10)": (
+        pa.decimal128(38, 10),
+        st.sampled_from([Decimal(LONG_NUMBER), Decimal(LONG_NUMBER[:-1] + "2"), Decimal("-0.0000000001"), Decimal(0)]),
+        st.sampled_from([Decimal(LONG_NUMBER), Decimal(LONG_NUMBER + "5"), Decimal("-1e-10"), Decimal("1e-11")]),
         write_number,
         same,
     ),

@@ -18,7 +18,7 @@ from django.db.models.sql.compiler import SQLCompiler
 from pyiceberg import schema as iceberg_schema
 from pyiceberg.io import pyarrow as iceberg_arrow
 from pyiceberg.io.pyarrow import ArrowProjectionVisitor
-from pyiceberg.manifest import ManifestEntry
+from pyiceberg.manifest import FileFormat, ManifestEntry
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.update import snapshot as iceberg_snapshot
@@ -26,7 +26,7 @@ from pyiceberg.types import ListType, NestedField, StringType, StructType
 from pyspark.sql.connect import udf as spark_udf
 from xdist.scheduler import LoadScopeScheduling
 
-from jobs import nulls
+from jobs import exact_times, nulls
 
 PYICEBERG = "https://github.com/apache/iceberg-python/blob/main/pyiceberg"
 DJANGO = "https://github.com/django/django/blob/stable/5.2.x/django/db/models"
@@ -57,7 +57,7 @@ FUNCTIONS: list[tuple[object, str, str, str]] = [
     # jobs/engine/write/schemas.py
     (iceberg_arrow, "_pyarrow_to_schema_without_ids", "schema downcast_ns_timestamp_to_us format_version", ARROW),
     (iceberg_schema, "_SetFreshIDs", "next_id_func", f"{PYICEBERG}/schema.py"),
-    # jobs/engine/read/first_rows.py
+    # jobs/engine/read/first_rows.py, jobs/exact_times.py
     (iceberg_arrow, "_get_file_format", "file_format kwargs", ARROW),
     # jobs/nulls.py: 20,000 of 20,000 NULLs kept instead of none, for 3 ms in 100,000 rows
     (ArrowProjectionVisitor, "list", "self list_type list_array value_array", ARROW),
@@ -113,3 +113,11 @@ def test_pyiceberg_still_loses_a_null_list_of_structs() -> None:
     visitor = ArrowProjectionVisitor(LISTS)
     assert rebuild(visitor, field.field_type, array, array.values).null_count == 0
     assert ArrowProjectionVisitor.list(visitor, field.field_type, array, array.values).null_count == 1
+
+
+def test_pyiceberg_still_reads_int96_as_nanoseconds() -> None:
+    """The reason for jobs/exact_times.py."""
+    exact_times.install()
+    make: Callable[..., Any] = inspect.unwrap(iceberg_arrow._get_file_format)
+    assert make(FileFormat.PARQUET).read_options.coerce_int96_timestamp_unit == "ns"
+    assert iceberg_arrow._get_file_format(FileFormat.PARQUET).read_options.coerce_int96_timestamp_unit == "us"

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from jobs.engine.read.fields import ListType, MapType, Primitive, Schema, StructType, duckdb_type, literal
+from jobs.engine.read.fields import ListType, MapType, Primitive, Schema, StructType, children, duckdb_type, literal
 from jobs.engine.read.paths import field_parts, list_paths
 from jobs.engine.read.scan import ScanColumn
 
@@ -80,7 +80,8 @@ class Pair:
 
     @property
     def same_field(self) -> bool:
-        return self.before is not None and self.after is not None and self.before.id == self.after.id
+        """Whether both ends read one file alike: the same fields, with the same values for rows older than these."""
+        return self.before is not None and self.after is not None and _reads_alike(self.before, self.after)
 
     @property
     def is_one_type(self) -> bool:
@@ -102,6 +103,18 @@ class Pair:
     @property
     def compared(self) -> bool:
         return self.before is not None and self.after is not None and not self.is_ignored and not self.unreadable
+
+
+def _reads_alike(before: Field, after: Field) -> bool:
+    if (before.id, before.default) != (after.id, after.default):
+        return False
+    inner: Iterable[tuple[Field | None, Field | None]] = ()
+    if isinstance(before.type, StructType) and isinstance(after.type, StructType):
+        pairs = pair_columns(Schema(0, before.type.fields), Schema(0, after.type.fields))
+        inner = ((pair.before, pair.after) for pair in pairs)
+    elif type(before.type) is type(after.type):
+        inner = zip(children(before.type), children(after.type), strict=True)
+    return all(old is None or new is None or _reads_alike(old, new) for old, new in inner)
 
 
 def pair_columns(

@@ -8,6 +8,7 @@ less nor greater than anything.
 from __future__ import annotations
 
 from decimal import Decimal
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg import expressions as e
@@ -18,6 +19,8 @@ from pyiceberg.types import NestedField
 from pyparsing import ParseException
 
 from jobs.engine.errors import InvalidRulesError
+from jobs.engine.plan.columns import MAX_PRECISION, common_number
+from jobs.engine.read.exact_filters import UnfitFilterError, fit_filter
 from jobs.engine.read.fields import Primitive, literal
 from jobs.engine.read.scan import constant
 
@@ -27,7 +30,6 @@ if TYPE_CHECKING:
     from jobs.engine.plan.columns import Pair
     from jobs.engine.read.fields import Field
 
-_LARGE_PRECISION = 37
 _WORDS = ("absolute", "relative")
 _COMPARED = {
     e.BoundEqualTo: "=",
@@ -73,18 +75,26 @@ def is_near(pair: Pair, *, absolute: float | None, relative: float | None) -> st
 def _exact_gap(pair: Pair, absolute: float) -> str | None:
     """Compare integers and decimals, whose difference must not be rounded: 0.40 and 0.30 are within 0.1."""
     sides = [side.type for side in (pair.before, pair.after) if side is not None]
-    if not all(isinstance(side, Primitive) and not side.is_float for side in sides):
+    before, after = sides[0], sides[-1]
+    if not isinstance(before, Primitive) or not isinstance(after, Primitive):
         return None
-    left, right = f"b{pair.index}", f"a{pair.index}"
-    scales = [side.decimal[1] for side in sides if isinstance(side, Primitive) and side.decimal is not None]
-    wide = any(side.decimal[0] > _LARGE_PRECISION - 1 for side in sides if isinstance(side, Primitive) and side.decimal)
-    if wide or (scales and len(scales) != len(sides)):
+    common, left, right = common_number(before, after), f"b{pair.index}", f"a{pair.index}"
+    if common == "BIGINT":
+        return f"abs(CAST({left} AS HUGEINT) - CAST({right} AS HUGEINT)) <= {min(int(absolute), 2**64)}"
+    decimal = Primitive((common or "").lower()).decimal
+    if decimal is None:
         return None
-    if not scales:
-        return f"abs(CAST({left} AS HUGEINT) - CAST({right} AS HUGEINT)) <= {int(absolute)}"
-    step = Decimal(1).scaleb(-max(scales))
-    limit = Decimal(repr(absolute)) // step * step
-    return f"abs({left} - {right}) <= CAST('{limit:f}' AS DECIMAL(38,{max(scales)}))"
+    steps = int(Fraction(repr(absolute)) * 10 ** decimal[1])
+    if steps >= 10**MAX_PRECISION:
+        return None  # far beyond what digits decide
+    limit = Decimal((0, tuple(map(int, str(steps))), -decimal[1]))
+    kind = f"DECIMAL({MAX_PRECISION},{decimal[1]})"
+    left, right, most = (f"CAST({value} AS {kind})" for value in (left, right, f"'{limit:f}'"))
+    # neither side has more digits than the type: not the difference of two signs
+    return (
+        f"CASE WHEN ({left} < 0) = ({right} < 0) THEN abs({left} - {right}) <= {most} "
+        f"ELSE abs({right}) <= {most} AND abs({left}) <= {most} - abs({right}) END"
+    )
 
 
 # --- row filter -----------------------------------------------------------------------------------
@@ -155,7 +165,9 @@ def _bind(expression: e.BooleanExpression, name: str, field: Field) -> e.Boolean
         raise InvalidRulesError(f"The row filter names {name!r}, which has parts; filter by a column of single values.")
     try:
         schema = Schema(NestedField(1, name, field.type.name, required=False))
-        return bind(schema, expression, case_sensitive=True)
+        return bind(schema, fit_filter(expression, schema), case_sensitive=True)
+    except UnfitFilterError as error:
+        raise InvalidRulesError(f"The row filter does not fit {name!r}, a {field.type.name}: {error.reason}") from None
     except (ValueError, TypeError) as error:
         raise InvalidRulesError(f"The row filter does not fit {name!r}, a {field.type.name}: {error}") from None
 
@@ -164,6 +176,9 @@ def _predicate_sql(bound: e.BooleanExpression, field: Field, value: str) -> str:
     if isinstance(bound, e.AlwaysTrue | e.AlwaysFalse):
         # a literal that no value of the type reaches decides for every row
         return "true" if isinstance(bound, e.AlwaysTrue) else "false"
+    if isinstance(bound, e.And | e.Or):
+        word = "AND" if isinstance(bound, e.And) else "OR"
+        return f"({_predicate_sql(bound.left, field, value)} {word} {_predicate_sql(bound.right, field, value)})"
     if isinstance(bound, e.BoundIsNull | e.BoundNotNull):
         return f"({value} IS {'NOT ' if isinstance(bound, e.BoundNotNull) else ''}NULL)"
     if isinstance(bound, e.BoundIsNaN | e.BoundNotNaN):

@@ -23,7 +23,7 @@ from jobs.engine.query.difference import NOT_COMPARED, ResultDifference, Stored,
 from jobs.engine.query.result import store_result
 from jobs.engine.read.connections import connect
 from jobs.engine.read.fields import literal, quote
-from jobs.engine.write.schemas import SchemaError, next_schema, storable_schema, wanted_fields
+from jobs.engine.write.schemas import SchemaError, cast_batches, next_schema, storable_schema, wanted_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from jobs.protocol import DescribePreviewRequest, PreviewedTable
 
 MANY = "Of one of both sides more rows were written than a preview keeps, so rows are not compared."
+VERSION_OF_NEW_TABLES = 2
 NO_COMMON = "Both sides have no column of the same name and type that is compared."
 
 
@@ -67,16 +68,29 @@ def _describe(request: DescribePreviewRequest, table: PreviewedTable, number: in
 
 def _find_schema(table: PreviewedTable) -> dict[str, Any]:
     """Return the schema that a build of these rows would give the branch, or why there is none."""
+    written = pq.read_schema(table.after)
     try:
-        columns = wanted_fields(storable_schema(pq.read_schema(table.after)))
         if not table.metadata_location:
-            schema = assign_fresh_schema_ids(Schema(*columns))
+            stored = storable_schema(written, version=VERSION_OF_NEW_TABLES)
+            schema = assign_fresh_schema_ids(Schema(*wanted_fields(stored)))
         else:
             metadata = TableMetadataUtil.parse_raw(Path(table.metadata_location).read_text(encoding="utf-8"))
-            schema = next_schema(metadata, columns, is_append=table.is_append) or metadata.schema()
+            stored = storable_schema(written, metadata.schema(), version=metadata.format_version)
+            schema = next_schema(metadata, wanted_fields(stored), is_append=table.is_append) or metadata.schema()
+        _check_values(table.after, stored)
     except SchemaError as error:
         return {"schema": None, "schema_problem": str(error)}
     return {"schema": json.loads(schema.model_dump_json()), "schema_problem": ""}
+
+
+def _check_values(file: str, stored: pa.Schema) -> None:
+    """Refuse values that the types of the table do not hold, as a build would."""
+    rows = pq.ParquetFile(file)
+    finer = [field.name for field in rows.schema_arrow if field.type != stored.field(field.name).type]
+    if finer:
+        types = pa.schema([stored.field(name) for name in finer])
+        for _ in cast_batches(rows.iter_batches(columns=finer), types):
+            pass
 
 
 def _compare(request: DescribePreviewRequest, table: PreviewedTable, path: Path) -> dict[str, Any]:

@@ -15,6 +15,7 @@ Face:
     bounds: whether a file can hold some values.
     connections: databases of DuckDB, each in memory of its own.
     scan: the live rows of data files, as SQL.
+    exact_filters: filters whose literals are values of their columns' types.
     listing: chosen files as a table, for Spark.
     files: files that people upload.
     first_rows: the first rows of a table.

@@ -581,7 +581,7 @@ def open_parquet(source: Path | pa.NativeFile, size: int) -> tuple[pq.ParquetFil
 
     """
     try:
-        file = pq.ParquetFile(source)
+        file = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")  # nanoseconds hold no more than 584 years
     except (pa.ArrowException, OSError) as error:
         raise FileError(f"this is not a Parquet file: {error}", code="broken_file") from None
     except UnicodeDecodeError:
@@ -592,7 +592,34 @@ def open_parquet(source: Path | pa.NativeFile, size: int) -> tuple[pq.ParquetFil
     sample = next(file.iter_batches(SAMPLED_ROWS, use_threads=False), None)
     row_bytes = 1 if not sample else -(-sum(map(_measure_decoded, sample.columns)) // sample.num_rows)
     batch_rows = max(SAMPLED_ROWS, min(PARQUET_ROWS, _BATCH_BYTES // max(1, row_bytes)))
-    return file, _count_decoded(file.iter_batches(batch_rows, use_threads=False), size)
+    batches = _check_int96(source, file, file.iter_batches(batch_rows, use_threads=False))
+    return file, _count_decoded(batches, size)
+
+
+def _check_int96(
+    source: Path | pa.NativeFile, file: pq.ParquetFile, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Refuse times of the old INT96 type with nanoseconds: they are read as microseconds."""
+    columns = [file.schema.column(number) for number in range(file.metadata.num_columns)]
+    paths = [column.path for column in columns if column.physical_type == "INT96"]
+    names = [name for name in file.schema_arrow.names if any(f"{path}.".startswith(f"{name}.") for path in paths)]
+    fine = pq.ParquetFile(source).iter_batches(PARQUET_ROWS, columns=names, use_threads=False) if names else iter(())
+    held = pa.table({name: [] for name in names})
+    for batch in batches:
+        while names and held.num_rows < batch.num_rows:
+            more = pa.Table.from_batches([next(fine)])
+            held = pa.concat_tables([held, more]) if held.num_rows else more
+        for name in names:
+            column = held[name].slice(0, batch.num_rows)
+            # both wrap around in the same years
+            if not pa.chunked_array([batch.column(name)]).cast(column.type, safe=False).equals(column):
+                message = (
+                    f"column {name!r} has nanoseconds, which are not kept of the old type INT96: write the file with times "
+                    "of nanoseconds (isAdjustedToUTC, NANOS), or round them to microseconds"
+                )
+                raise FileError(message, code="nanoseconds")
+        held = held.slice(batch.num_rows)
+        yield batch
 
 
 def _typed(batches: Iterator[pa.RecordBatch], types: Mapping[str, str]) -> Iterator[pa.RecordBatch]:

@@ -25,11 +25,12 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import DataScan, FileScanTask
 from pyiceberg.table.metadata import TableMetadataUtil
 
-from jobs import nulls
+from jobs import exact_times, nulls
 from jobs.encoding import Json, encode_value
 from jobs.engine.read.metadata import find_head
 from jobs.protocol import RowsRequest, fold_column
 
+exact_times.install()
 nulls.install()
 SCANNED_CELLS = 4_000_000
 MOST_BATCH_ROWS = 8_192
@@ -142,7 +143,9 @@ class _Streamed:
     """A Parquet file, of which no more is decoded at a time than a batch."""
 
     def __init__(self, file: Any) -> None:
-        self._parquet = pq.ParquetFile(file, buffer_size=BUFFER_BYTES, pre_buffer=False)
+        self._parquet = pq.ParquetFile(
+            file, buffer_size=BUFFER_BYTES, pre_buffer=False, coerce_int96_timestamp_unit=exact_times.INT96_UNIT
+        )
         self.physical_schema = self._parquet.schema_arrow
 
     def to_batches(self, rows: int, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:

@@ -11,6 +11,7 @@ import re
 import uuid
 from collections import defaultdict
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -551,9 +552,19 @@ def constant(type_: Type, value: Any) -> str:
         return f"CAST(NULL AS {target})"
     name = type_.name if isinstance(type_, Primitive) else ""
     if isinstance(value, bytes):
-        return f"unhex({literal(value.hex())})"
+        return (
+            f"CAST({literal(str(uuid.UUID(bytes=value)))} AS UUID)"
+            if name == "uuid"
+            else f"unhex({literal(value.hex())})"
+        )
+    if isinstance(value, Decimal):
+        return f"CAST('{value:f}' AS {target})"
     if isinstance(value, int) and name == "date":
         return f"(DATE '1970-01-01' + {value})"
     if isinstance(value, int) and name in {"timestamp", "timestamptz"}:
         return f"CAST(make_timestamp({value}) AS {target})"
+    if isinstance(value, int) and name in {"timestamp_ns", "timestamptz_ns"}:
+        return f"CAST(make_timestamp_ns({value}) AS {target})"
+    if isinstance(value, int) and name == "time":
+        return f"CAST(make_timestamp({value}) AS TIME)"
     return f"CAST({literal(str(value))} AS {target})"

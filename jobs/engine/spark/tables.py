@@ -8,7 +8,13 @@ import pyarrow as pa
 from pyiceberg.table import Table
 
 from jobs.engine.read.catalog import CATALOG
-from jobs.engine.write.schemas import name_as_stored, storable_schema, wanted_fields
+from jobs.engine.write.schemas import (
+    NANOSECONDS_VERSION,
+    cast_batches,
+    name_as_stored,
+    storable_schema,
+    wanted_fields,
+)
 from jobs.engine.write.writer import evolve_schema
 
 if TYPE_CHECKING:
@@ -60,6 +66,10 @@ def from_arrow(session: Any, data: pa.Table) -> Any:
 
     columns = [_as_text(column) if column.type == pa.uuid() else column for column in data.columns]
     table = pa.table(columns, names=data.column_names)
+    if any("timestamp[ns" in str(column.type) for column in columns):
+        # Spark's client would cut off what its times do not hold
+        stored = storable_schema(table.schema, version=NANOSECONDS_VERSION - 1)
+        table = pa.Table.from_batches(cast_batches(iter(table.to_batches()), stored), schema=stored)
     # Spark infers no schema of no rows, and takes times without zone for those with one
     return session.createDataFrame(table, from_arrow_schema(table.schema, prefer_timestamp_ntz=True))
 

@@ -6,6 +6,7 @@ import datetime as dt
 from decimal import Decimal
 from operator import or_
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from pyiceberg import expressions as e
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
@@ -105,6 +106,9 @@ def chosen(expression: e.BooleanExpression, pairs: Mapping[str, Pair], side: str
 
 
 def _predicate(bound: e.BooleanExpression, field: Field, value: Column) -> Column:
+    if isinstance(bound, e.And | e.Or):
+        left, right = (_predicate(half, field, value) for half in (bound.left, bound.right))
+        return left & right if isinstance(bound, e.And) else left | right
     if isinstance(bound, e.AlwaysTrue | e.AlwaysFalse):
         return F.lit(isinstance(bound, e.AlwaysTrue))
     if isinstance(bound, e.BoundIsNull | e.BoundNotNull):
@@ -144,8 +148,8 @@ def _constant(field: Field, value: Any) -> Column:
     if name in {"timestamp", "timestamptz"}:
         at = F.timestamp_micros(F.lit(int(value)))
         return at if name == "timestamptz" else at.cast("timestamp_ntz")
-    if isinstance(value, Decimal) or name.startswith("decimal"):
-        return F.lit(str(value)).cast(name)
+    if isinstance(value, Decimal):
+        return F.lit(f"{value:f}").cast(name)
     if name == "uuid":
-        return F.lit(str(value))
+        return F.lit(str(UUID(bytes=value)))
     return F.lit(bytes(value)) if field.type.is_bytes else F.lit(value)

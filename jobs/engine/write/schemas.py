@@ -11,7 +11,9 @@ defaults. On *append* nothing is dropped: new columns go to the end, types may o
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -30,9 +32,17 @@ from pyiceberg.types import (
     MapType,
     NestedField,
     StructType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
 )
 
 from jobs.engine.read.column_names import AmbiguousName, find_twin, match_names
+
+NANOSECONDS_VERSION = 3
+"""Version of the table format from which on there are timestamp_ns and timestamptz_ns."""
+NO_COLUMNS = Schema()
 
 
 class SchemaError(ValueError):
@@ -42,12 +52,19 @@ class SchemaError(ValueError):
 # --- Arrow ----------------------------------------------------------------------------------------
 
 
-def storable_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the Arrow schema in which a table can hold these columns."""
+def storable_schema(schema: pa.Schema, table: Schema = NO_COLUMNS, *, version: int = NANOSECONDS_VERSION) -> pa.Schema:
+    """Return the Arrow schema in which a table of these columns and format version can hold written columns.
+
+    Nanoseconds are kept by tables of version 3, except in a column that holds microseconds there.
+    """
     _check_names(schema.names, "column")
     if not schema.names:
         raise SchemaError("there are no columns")
-    return pa.schema([pa.field(field.name, _storable_type(field.type, field.name)) for field in schema])
+    current = {name: field.field_type for name, field in _find_current(table, schema.names).items()}
+    storable = _Storable(keeps_nanoseconds=version >= NANOSECONDS_VERSION)
+    return pa.schema(
+        [pa.field(field.name, storable.find(field.type, field.name, current.get(field.name))) for field in schema]
+    )
 
 
 def type_nulls(schema: pa.Schema, table: Schema) -> pa.Schema:
@@ -75,42 +92,61 @@ def _check_names(names: Sequence[str], noun: str, of: str = "") -> None:
     )
 
 
-def _storable_type(kind: pa.DataType, where: str) -> pa.DataType:
-    nested = _storable_nested(kind, where)
-    if nested is not None:
-        return nested
-    if kind == pa.uuid():
+@dataclass(frozen=True)
+class _Storable:
+    """Finds the types in which a table holds written ones."""
+
+    keeps_nanoseconds: bool
+
+    def find(self, kind: pa.DataType, where: str, current: IcebergType | None) -> pa.DataType:
+        """Return the type for a column or a part of one; `current` is the type that it has in the table."""
+        nested = self._find_nested(kind, where, current)
+        if nested is not None:
+            return nested
+        if kind == pa.uuid():
+            return kind
+        if isinstance(kind, pa.BaseExtensionType):
+            return self.find(kind.storage_type, where, current)
+        if pa.types.is_dictionary(kind):
+            return self.find(kind.value_type, where, current)
+        for recognise, stored in _STORED_AS:
+            if recognise(kind):
+                return stored
+        if pa.types.is_timestamp(kind):
+            return pa.timestamp(self._find_unit(kind, current), tz="UTC" if kind.tz else None)
+        if pa.types.is_decimal(kind):
+            if kind.precision > 38:
+                raise SchemaError(f"column {where!r} has type {kind}; decimals hold at most 38 digits")
+            return pa.decimal128(kind.precision, kind.scale)
+        if pa.types.is_null(kind):
+            raise SchemaError(f"column {where!r} has no type, only nulls: cast it to the type it should have")
+        if not (pa.types.is_boolean(kind) or pa.types.is_fixed_size_binary(kind)):
+            raise SchemaError(f"column {where!r} has type {kind}, which a table cannot hold")
         return kind
-    if isinstance(kind, pa.BaseExtensionType):
-        return _storable_type(kind.storage_type, where)
-    if pa.types.is_dictionary(kind):
-        return _storable_type(kind.value_type, where)
-    for recognise, stored in _STORED_AS:
-        if recognise(kind):
-            return stored
-    if pa.types.is_timestamp(kind):
-        return pa.timestamp("us", tz="UTC" if kind.tz else None)
-    if pa.types.is_decimal(kind):
-        if kind.precision > 38:
-            raise SchemaError(f"column {where!r} has type {kind}; decimals hold at most 38 digits")
-        return pa.decimal128(kind.precision, kind.scale)
-    if pa.types.is_null(kind):
-        raise SchemaError(f"column {where!r} has no type, only nulls: cast it to the type it should have")
-    if not (pa.types.is_boolean(kind) or pa.types.is_fixed_size_binary(kind)):
-        raise SchemaError(f"column {where!r} has type {kind}, which a table cannot hold")
-    return kind
 
+    def _find_unit(self, kind: pa.DataType, current: IcebergType | None) -> str:
+        if isinstance(current, TimestampNanoType | TimestamptzNanoType):
+            return "ns"
+        is_coarse = isinstance(current, TimestampType | TimestamptzType)
+        return "ns" if kind.unit == "ns" and self.keeps_nanoseconds and not is_coarse else "us"
 
-def _storable_nested(kind: pa.DataType, where: str) -> pa.DataType | None:
-    if pa.types.is_struct(kind):
-        _check_names([field.name for field in kind], "field", f" of column {where!r}")
-        return pa.struct([(field.name, _storable_type(field.type, f"{where}.{field.name}")) for field in kind])
-    if pa.types.is_map(kind):
-        return pa.map_(_storable_type(kind.key_type, f"{where}.key"), _storable_type(kind.item_type, f"{where}.value"))
-    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-    if is_list or pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind):
-        return pa.large_list(_storable_type(kind.value_type, f"{where}.element"))
-    return None
+    def _find_nested(self, kind: pa.DataType, where: str, current: IcebergType | None) -> pa.DataType | None:
+        if pa.types.is_struct(kind):
+            _check_names([field.name for field in kind], "field", f" of column {where!r}")
+            parts = {part.name: part.field_type for part in current.fields} if isinstance(current, StructType) else {}
+            return pa.struct(
+                [(field.name, self.find(field.type, f"{where}.{field.name}", parts.get(field.name))) for field in kind]
+            )
+        if pa.types.is_map(kind):
+            key, value = (current.key_type, current.value_type) if isinstance(current, MapType) else (None, None)
+            return pa.map_(
+                self.find(kind.key_type, f"{where}.key", key), self.find(kind.item_type, f"{where}.value", value)
+            )
+        is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+        if is_list or pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind):
+            element = current.element_type if isinstance(current, ListType) else None
+            return pa.large_list(self.find(kind.value_type, f"{where}.element", element))
+        return None
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -134,13 +170,24 @@ _STORED_AS = (
 
 
 def cast_batches(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Bring every batch to one schema; only nanoseconds may lose precision. Raises SchemaError, also over bad text."""
+    """Bring every batch to one schema. Raises SchemaError over a value that would lose something, and over bad text."""
     holds_text = [_holds_text(field.type) for field in schema]
     for batch in batches:
         columns = [_cast(batch.column(index), field) for index, field in enumerate(schema)]
         for field, column in itertools.compress(zip(schema, columns, strict=True), holds_text):
             _check_text(column, field)
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def fill_left_out(batches: Iterator[pa.RecordBatch], schema: Schema) -> Iterator[pa.RecordBatch]:
+    """Give rows of an append the write default of each column that is not written."""
+    there = schema.as_arrow()
+    for batch in batches:
+        for field in schema.fields:
+            if field.write_default is not None and field.name not in batch.schema.names:
+                value = pa.scalar(field.write_default, there.field(field.name).type)
+                batch = batch.append_column(field.name, pa.repeat(value, batch.num_rows))  # noqa: PLW2901 - it grows
+        yield batch
 
 
 def check_required(batches: Iterator[pa.RecordBatch], schema: Schema) -> Iterator[pa.RecordBatch]:
@@ -187,10 +234,17 @@ def _holds_text(kind: pa.DataType) -> bool:
 def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
     if column.type == field.type:
         return column
-    loses = pa.types.is_timestamp(column.type) and column.type.unit == "ns"
     try:
-        return column.cast(field.type, safe=not loses)  # a large second has no microseconds, and would wrap around
+        return column.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        lost = re.search(r"from timestamp\[ns.* would lose data: (-?\d+)", str(error))
+        if lost is not None:
+            value = pa.scalar(int(lost[1]), pa.timestamp("ns")).cast(pa.string()).as_py()
+            raise SchemaError(
+                f"column {field.name!r} has nanoseconds ({value}), which its type timestamp does not hold: round them to "
+                "microseconds, write them as text (for a file, choose the type string), or use timestamp_ns, which tables "
+                "of format version 3 have"
+            ) from error
         raise SchemaError(f"column {field.name!r} cannot be stored as {field.type}: {error}") from error
 
 
@@ -207,7 +261,7 @@ def explain_overflow(rows: pa.Table) -> SchemaError:
 
 def wanted_fields(schema: pa.Schema) -> tuple[NestedField, ...]:
     """Return storable Arrow columns as Iceberg fields without ids, all optional."""
-    return tuple(_pyarrow_to_schema_without_ids(schema, downcast_ns_timestamp_to_us=True, format_version=2).fields)
+    return tuple(_pyarrow_to_schema_without_ids(schema, format_version=NANOSECONDS_VERSION).fields)
 
 
 # --- the next schema of a branch ------------------------------------------------------------------
@@ -249,7 +303,7 @@ def _same_schema(left: Schema, right: Schema) -> bool:
 
 
 def _replaced(metadata: TableMetadata, columns: Sequence[NestedField], ids: Iterator[int]) -> list[NestedField]:
-    current = _find_current(metadata.schema(), columns)
+    current = _find_current(metadata.schema(), [field.name for field in columns])
     newest_first = sorted(metadata.schemas, key=lambda schema: schema.schema_id, reverse=True)
     history = [field for schema in newest_first for field in schema.fields]
     written = {field.name: field.field_type for field in columns}
@@ -280,17 +334,17 @@ def _replaced(metadata: TableMetadata, columns: Sequence[NestedField], ids: Iter
     return fields
 
 
-def _find_current(schema: Schema, columns: Sequence[NestedField]) -> dict[str, NestedField]:
+def _find_current(schema: Schema, written: Sequence[str]) -> dict[str, NestedField]:
     """Return for each written name the column that the table has now, in whatever spelling."""
     current = {field.name: field for field in schema.fields}
     columns_there: dict[str, NestedField] = {}
-    for field in columns:
+    for name in written:
         try:
-            name = match_names([field.name], current)[field.name]
+            there = match_names([name], current)[name]
         except AmbiguousName:
             continue  # every column of the table is replaced, and this one goes on from none of them
-        if name in current:
-            columns_there[field.name] = current[name]
+        if there in current:
+            columns_there[name] = current[there]
     return columns_there
 
 
@@ -301,7 +355,7 @@ def _appended(current: Schema, columns: Sequence[NestedField], ids: Iterator[int
     for old in current.fields:
         field = written.pop(old.name, None)
         if field is None:
-            if old.required:
+            if old.required and old.write_default is None:
                 raise SchemaError(f"column {old.name!r} is required and missing in what is appended")
             fields.append(old)
         elif same_type(old.field_type, field.field_type) or can_promote(field.field_type, old.field_type):

@@ -27,7 +27,7 @@ from pyiceberg.table.update import (
 from pyiceberg.table.update.snapshot import _FastAppendFiles, _OverwriteFiles, _SnapshotProducer
 from pyiceberg.types import NestedField
 
-from jobs import nulls
+from jobs import exact_times, nulls
 from jobs.engine.read.metadata import find_head
 from jobs.engine.read.row_ids import has_row_ids, with_row_ids
 from jobs.engine.write import version3
@@ -35,6 +35,7 @@ from jobs.engine.write.schemas import (
     cast_batches,
     check_required,
     explain_overflow,
+    fill_left_out,
     find_equal,
     name_as_stored,
     next_schema,
@@ -43,6 +44,7 @@ from jobs.engine.write.schemas import (
     wanted_fields,
 )
 
+exact_times.install()
 nulls.install()
 BATCH_ROWS = 65_536
 CHUNK_BYTES = 128 * 1024 * 1024
@@ -104,11 +106,13 @@ def write_table(
     table: Table, schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, is_append: bool, job_id: str = ""
 ) -> Written:
     """Write rows as one snapshot, after the branch's schema has what they need."""
-    stored = storable_schema(type_nulls(schema, table.schema()) if is_append else schema)
+    current = table.schema()
+    written = type_nulls(schema, current) if is_append else schema
+    stored = storable_schema(written, current, version=table.metadata.format_version)
     evolve_schema(table, wanted_fields(stored), is_append=is_append)
     named = name_as_stored(stored, table.schema())
-    rows = check_required(cast_batches(iter(batches), named), table.schema())
-    files = _write_files(table, rows)
+    rows = fill_left_out(cast_batches(iter(batches), named), table.schema())
+    files = _write_files(table, check_required(rows, table.schema()))
     return _written(files, _commit_files(table, files, is_append=is_append, job_id=job_id))
 
 

@@ -10,6 +10,7 @@ import pytest
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.sorting import SortField, SortOrder
+from pyiceberg.table.update import AddSchemaUpdate, SetCurrentSchemaUpdate
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
@@ -73,3 +74,19 @@ def test_replace_renames_a_column_and_keeps_its_id(shared: Shared, table: Any) -
     assert [(field.field_id, field.name) for field in schema.fields][:2] == [(1, "ID"), (2, "größe")]
     assert schema.identifier_field_ids == [1]
     assert table.scan().to_arrow().to_pylist() == [{"ID": 1, "größe": "a", "new": 0.5}]
+
+
+def test_spark_fills_what_it_leaves_out_by_the_write_default(shared: Shared, tmp_path: Path) -> None:
+    """Appends and merges leave out a required column, as those of light transforms do."""
+    key = NestedField(1, "id", LongType())
+    table = shared.load(tmp_path, "defaults", schema=Schema(key), properties={"format-version": "3"})
+    added = NestedField(2, "n", LongType(), required=True, initial_default=5, write_default=7)
+    transaction = table.transaction()
+    schema = Schema(key, added, schema_id=1)
+    transaction._stage((AddSchemaUpdate(schema=schema), SetCurrentSchemaUpdate(schema_id=-1)), ())
+    transaction.commit_transaction()
+    write(shared, table, pa.table({"id": [1]}), is_append=True)
+    log = pa.table({"id": [1, 2], "_change_type": ["UPDATE_AFTER", "INSERT"]})
+    shared.apply(table, log, ["id"], from_empty=False)
+    assert table.schema().fields[1].write_default == 7
+    assert sorted(table.refresh().scan().to_arrow()["n"].to_pylist()) == [7, 7]

@@ -95,6 +95,63 @@ def test_an_explicit_number_of_a_schema_added_in_the_same_commit_follows_it() ->
     assert after["snapshots"][0]["schema-id"] == 1
 
 
+def defaulted(kind: Any, value: Any, *others: dict[str, Any]) -> list[dict[str, Any]]:
+    """The updates that make a column with an initial default current."""
+    return set_schema(schema(field(1, "id"), {**field(2, "v", kind), "initial-default": value}, *others))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_same"),
+    [
+        (("int", 5), ("int", 6), False),
+        (("int", 5), ("int", None), False),
+        (("int", None), ("int", 5), False),
+        (("int", 5), ("long", 5), True),
+        (("int", 5), ("long", 6), False),
+        (("float", 0.1), ("double", 0.10000000149011612), True),
+        (("float", 0.1), ("double", 0.2), False),
+        (("decimal(9, 2)", "1.20"), ("decimal(12,2)", "1.20"), True),
+        (("date", "2020-01-01"), ("timestamp", "2020-01-01T00:00:00.000"), True),
+        (("date", "2020-01-01"), ("timestamp", "2020-01-01T00:01"), False),
+        (("timestamptz", "2020-01-01T10:00+00:00"), ("timestamptz", "2020-01-01T10:00:00.000000+00:00"), True),
+        (("binary", "00FF"), ("binary", "00ff"), True),
+        (("string", "00FF"), ("string", "00ff"), False),
+    ],
+)
+def test_initial_default_of_rows_that_stay_is_kept(old: Any, new: Any, is_same: bool) -> None:
+    """What old rows read is part of the rows; other spellings and promoted types are the same value."""
+    empty = apply(make_table(field(1, "id"), version=3), *defaulted(*old))
+    table = append(empty)
+    if is_same:
+        apply(table, *defaulted(*new))
+    else:
+        with pytest.raises(Invalid, match="Cannot change the initial default of column v"):
+            apply(table, *defaulted(*new))
+    apply(empty, *defaulted(*new))
+    replaced = {**snapshot(table), "parent-snapshot-id": None}
+    remove = {"action": "remove-snapshot-ref", "ref-name": "main"}
+    add = {"action": "add-snapshot", "snapshot": replaced}
+    apply(table, *defaulted(*new), remove, add, set_ref("main", replaced["snapshot-id"]))
+
+
+def test_initial_default_inside_a_struct_is_kept() -> None:
+    def inside(value: int) -> list[dict[str, Any]]:
+        part = {**field(3, "a"), "initial-default": value}
+        return set_schema(schema(field(1, "id"), field(2, "s", {"type": "struct", "fields": [part]})))
+
+    table = append(apply(make_table(field(1, "id"), version=3), *inside(1)))
+    with pytest.raises(Invalid, match=r"initial default of column s\.a"):
+        apply(table, *inside(2))
+
+
+def test_id_of_a_dropped_column_is_not_given_to_another_default() -> None:
+    table = append(apply(make_table(field(1, "id"), version=3), *defaulted("int", 5)))
+    table = apply(table, *set_schema(schema(field(1, "id"))))
+    with pytest.raises(CommitFailed, match="already stands for v"):
+        apply(table, *defaulted("int", 6))
+    assert apply(table, *defaulted("int", 5))["current-schema-id"] == 1
+
+
 def test_last_column_id_grows_and_never_shrinks() -> None:
     table = apply(make_table(), *set_schema(schema(field(1, "id"), field(3, "extra"))))
     assert table["last-column-id"] == 3

@@ -39,6 +39,7 @@ from jobs.protocol import ExportedValue, RowExport
 from tests.factories import engine as tables
 from webapp.accounts.rules.sight import EVERYTHING
 from webapp.comparisons.diffs import numbers, reader, rows
+from webapp.comparisons.diffs.artifact import DiffColumn
 from webapp.comparisons.diffs.exports import export
 from webapp.comparisons.diffs.key_proposals import KeyProposal, propose_keys
 from webapp.comparisons.diffs.pictures import list_values, take_picture
@@ -130,6 +131,22 @@ def test_first_page_has_values_as_the_contract_writes_them(folder: Path) -> None
     assert (nan.after or {})["ratio"] == "NaN"
     assert (nan.after or {})["name"] is None
     json.dumps(page.as_json(), allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "delta"),
+    [
+        ("1234567890123456789012345670.0000000001", "1234567890123456789012346560.0000000002", "+890.0000000001"),
+        ("-99999999999999999999999999999999999999", "99999999999999999999999999999999999999", f"+1{'9' * 37}8"),
+        ("0.00000000000000000000000000000000000001", "9999999999", "+9999999998." + "9" * 38),
+        ("0.1", "0.10", "+0"),
+    ],
+)
+def test_difference_of_long_decimals_has_all_digits(before: str, after: str, delta: str) -> None:
+    column = DiffColumn(
+        0, "v", "v", "decimal(38,10)", "v", "decimal(38,10)", is_key=False, is_ignored=False, is_unreadable=False
+    )
+    assert rows._delta(column, before, after) == delta
 
 
 def test_a_side_that_does_not_exist_is_null(folder: Path) -> None:

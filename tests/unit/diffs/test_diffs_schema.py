@@ -52,6 +52,14 @@ def test_equal_schemas_are_unchanged() -> None:
         (column(1, "a"), column(1, "a", doc="x"), "doc", "changed"),
         (column(1, "a"), column(7, "a"), "identity", "changed"),
         (column(1, "a"), {**column(1, "a"), "write-default": 3}, "default", "changed"),
+        (
+            {**column(1, "a"), "initial-default": 3},
+            {**column(1, "a"), "initial-default": 4},
+            "initial_default",
+            "breaking",
+        ),
+        (column(1, "a"), {**column(1, "a"), "initial-default": 4}, "initial_default", "breaking"),
+        ({**column(1, "a", "int"), "initial-default": 3}, {**column(1, "a"), "initial-default": 3}, "type", "changed"),
     ],
 )
 def test_one_change(before: Any, after: Any, kind: str, status: str) -> None:

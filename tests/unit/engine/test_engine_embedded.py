@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import os
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -30,14 +31,12 @@ from pyiceberg.types import (
 )
 
 from jobs.engine.errors import ExpiredSnapshotError, UnreadableTableError
+from jobs.protocol import SideRef
 from tests.factories import engine as tables
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyiceberg.table import Table
 
-    from jobs.protocol import SideRef
 
 NAN, INF = float("nan"), float("inf")
 
@@ -233,6 +232,30 @@ def test_an_added_column_alone_changes_no_row(tmp_path: Path) -> None:
     assert result["rows"][0]["a1"] == "b"
 
 
+def test_rows_of_one_file_differ_where_their_default_does(tmp_path: Path) -> None:
+    """Only the schemas differ: old rows lack the column, and the field inside the struct, and read defaults."""
+    inner = StructType(NestedField(3, "a", LongType()))
+    table = tables.make_table(tmp_path, Schema(NestedField(1, "k", LongType()), NestedField(2, "s", inner)))
+    table.append(tables.arrow_rows(table, [{"k": 1, "s": {"a": 1}}, {"k": 2, "s": None}]))
+    raw = json.loads(Path(table.metadata_location.removeprefix("file://")).read_bytes())
+    key, struct = raw["schemas"][0]["fields"]
+
+    def number(schema_id: int, outer: int | None, inner: int | None) -> dict[str, Any]:
+        added: dict[str, Any] = {"id": 4, "name": "n", "type": "long", "required": False, "initial-default": outer}
+        part = {"id": 5, "name": "b", "type": "long", "required": False, "initial-default": inner}
+        parts = {**struct, "type": {**struct["type"], "fields": [*struct["type"]["fields"], part]}}
+        return {**raw["schemas"][0], "schema-id": schema_id, "fields": [key, parts, added]}
+
+    raw |= {"format-version": 3, "next-row-id": 0, "schemas": [number(1, 5, None), number(2, 6, None), number(3, 5, 7)]}
+    target = tmp_path / "defaults.metadata.json"
+    target.write_text(json.dumps(raw | {"current-schema-id": 1}))
+    ends = [SideRef(f"file://{target}", tables.snapshot_of(table), schema_id) for schema_id in (1, 2, 3)]
+    result = tables.diff(tmp_path, ends[0], ends[1], key=["k"])
+    assert [(row["k0"], row["b2"], row["a2"]) for row in result["rows"]] == [(1, 5, 6), (2, 5, 6)]
+    assert tables.diff(tmp_path, ends[0], ends[2], key=["k"])["updated"] == 1
+    assert tables.diff(tmp_path, ends[0], ends[0], key=["k"])["unchanged"] == 2
+
+
 def test_a_retyped_column_with_equal_text_changes_no_row(tmp_path: Path) -> None:
     table = tables.make_table(tmp_path, Schema(field(1, "k", StringType()), field(2, "v", LongType())))
     table.append(tables.arrow_rows(table, [{"k": "1", "v": 7}, {"k": "2", "v": 8}]))
@@ -250,6 +273,9 @@ def test_a_retyped_column_with_equal_text_changes_no_row(tmp_path: Path) -> None
     assert result["rows"][0]["b1"] == 8
 
 
+LONG = 1_234_567_890_123_456_789_012_345_678
+
+
 @pytest.mark.parametrize(
     ("kind", "before", "after", "rules", "updated"),
     [
@@ -261,6 +287,10 @@ def test_a_retyped_column_with_equal_text_changes_no_row(tmp_path: Path) -> None
         (DoubleType(), 100.0, 101.0, {"tolerance": {"v": {"relative": 0.01}}}, 0),
         (DecimalType(9, 2), Decimal("0.30"), Decimal("0.40"), {"tolerance": {"v": {"absolute": 0.1}}}, 0),
         (DecimalType(9, 2), Decimal("0.30"), Decimal("0.41"), {"tolerance": {"v": {"absolute": 0.1}}}, 1),
+        (DecimalType(38, 10), LONG, LONG + 10, {"tolerance": {"v": {"absolute": 5.0}}}, 1),
+        (DecimalType(38, 10), LONG, LONG + 3, {"tolerance": {"v": {"absolute": 5.0}}}, 0),
+        (DecimalType(38, 0), 10**38 - 1, 1 - 10**38, {"tolerance": {"v": {"absolute": 5.0}}}, 1),
+        (DecimalType(38, 0), 2, -2, {"tolerance": {"v": {"absolute": 5.0}}}, 0),
         (LongType(), 2**63 - 1, -(2**63), {"tolerance": {"v": {"absolute": 5.0}}}, 1),
         (LongType(), 5, 3, {"tolerance": {"v": {"absolute": 2.0}}}, 0),
         (StringType(), "a", "b", {"tolerance": {"v": {"absolute": 2.0}}}, 1),
@@ -402,7 +432,6 @@ def test_a_trap_in_the_place_of_a_file_keeps_nobody_waiting(tmp_path: Path, kind
 
 
 def test_metadata_that_is_none(tmp_path: Path) -> None:
-    from jobs.protocol import SideRef
 
     for content in ("", "[]", "{}", '{"format-version": 2}'):
         broken = tmp_path / "broken.json"

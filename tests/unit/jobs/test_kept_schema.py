@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import uuid
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +14,26 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.sorting import SortField, SortOrder
-from pyiceberg.table.update import AddSortOrderUpdate, SetDefaultSortOrderUpdate
+from pyiceberg.table.update import (
+    AddSchemaUpdate,
+    AddSortOrderUpdate,
+    SetCurrentSchemaUpdate,
+    SetDefaultSortOrderUpdate,
+)
 from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import IntegerType, LongType, NestedField, StringType, StructType
+from pyiceberg.types import (
+    BinaryType,
+    DateType,
+    DecimalType,
+    IntegerType,
+    LongType,
+    NestedField,
+    PrimitiveType,
+    StringType,
+    StructType,
+    TimestampType,
+    UUIDType,
+)
 
 from jobs.changelog import apply_changelog
 from jobs.engine.write.schemas import SchemaError
@@ -109,6 +129,47 @@ def test_widening_by_append_keeps_identifiers(tmp_path: Path) -> None:
         return names_of(table.schema()), str(table.schema().find_type("id")), table.schema().find_field("id").doc
 
     assert run(tmp_path, act) == ({"id", "day", "place.city"}, "long", "who")
+
+
+def test_append_fills_what_it_leaves_out_by_the_write_default(tmp_path: Path) -> None:
+    """Old rows keep the initial default, also when another column is widened; a column that is written has its NULLs."""
+    day, at = dt.date(2024, 2, 29), dt.datetime(2024, 2, 29, 1, 2, 3, 4)
+    kinds: dict[str, tuple[PrimitiveType, Any, Any]] = {
+        "n": (IntegerType(), 5, 7),
+        "text": (StringType(), "old", "new"),
+        "price": (DecimalType(9, 2), Decimal("0.10"), Decimal("1.20")),
+        "day": (DateType(), dt.date(1, 1, 1), day),
+        "at": (TimestampType(), dt.datetime(1970, 1, 1), at),
+        "raw": (BinaryType(), b"\0", b"\1"),
+        "code": (UUIDType(), uuid.UUID(int=1), uuid.UUID(int=2)),
+    }
+    key = NestedField(1, "id", LongType())
+    added = [
+        NestedField(number, name, kind, required=name == "n", initial_default=initial, write_default=written)
+        for number, (name, (kind, initial, written)) in enumerate(kinds.items(), 2)
+    ]
+
+    def work() -> Any:
+        table = MemoryCatalog(tmp_path).make_table("x.t", Schema(key), version=3)
+        write(table, [{"id": 1}], is_append=True)
+        transaction = table.transaction()
+        schema = Schema(key, *added, schema_id=1)
+        transaction._stage((AddSchemaUpdate(schema=schema), SetCurrentSchemaUpdate(schema_id=-1)), ())
+        transaction.commit_transaction()
+        write(table, [{"id": 2}], is_append=True)
+        write(table, [{"id": 2**40, "n": 2**40, "text": None}], is_append=True)
+        change = {"id": 4, "_change_type": "INSERT"}
+        apply_changelog(table, pa.Table.from_pylist([change]), ["id"], from_empty=False)
+        fields = {field.name: field for field in table.schema().fields}
+        assert isinstance(fields["n"].field_type, LongType)
+        assert {
+            name: (field.initial_default, field.write_default) for name, field in fields.items() if name != "id"
+        } == {name: (initial, written) for name, (_, initial, written) in kinds.items()}
+        return table.scan().to_arrow().sort_by("id").to_pylist()
+
+    old, new = ({name: kind[place] for name, kind in kinds.items()} for place in (1, 2))
+    wide = {**new, "n": 2**40, "text": None}
+    assert in_child(work) == [{"id": 1, **old}, {"id": 2, **new}, {"id": 4, **new}, {"id": 2**40, **wide}]
 
 
 @pytest.mark.parametrize("is_append", [False, True])

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from ctypes import c_float
 from datetime import date, time
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -78,6 +79,29 @@ def is_default(kind: Any, value: Any) -> bool:
         return False
 
 
+def same_default(kind: Any, value: Any, old_kind: Any, old_value: Any) -> bool:
+    """Return whether a default is the one that a column had before its type may have been promoted.
+
+    Writers spell one value in several ways: `0AFF` and `0aff`, or a time with and without its seconds.
+    """
+    if value is None or old_value is None or value == old_value:
+        return bool(value == old_value)
+    base, old_base = (re.split(r"[(\[]", str(name))[0] for name in (kind, old_kind))
+    if base == "double" and old_base == "float":
+        base = "float"  # a promoted value has all digits of the 32-bit one
+    if old_base == "date" and base.startswith("timestamp"):
+        old_value = f"{old_value}T00:00"
+    read = _COMPARED_AS.get(base)
+    return read is not None and bool(read(value) == read(old_value))
+
+
+def _complete_clock(value: str) -> str:
+    """Return a time, or a date with a time, with seconds and all digits of nanoseconds."""
+    moment, plus, zone = value.partition("+")
+    seconds, _, fraction = moment.partition(".")
+    return f"{seconds if seconds.count(':') > 1 else seconds + ':00'}.{fraction:0<9}{plus}{zone}"
+
+
 def _is_date(value: str) -> bool:
     return _DATE.fullmatch(value) is not None and bool(date.fromisoformat(value))
 
@@ -119,4 +143,12 @@ _TEXTS: Mapping[str, Callable[[str], bool]] = {
     "timestamp_ns": _is_moment,
     "timestamptz": _is_utc,
     "timestamptz_ns": _is_utc,
+}
+_COMPARED_AS: Mapping[str, Callable[[Any], Any]] = {
+    "decimal": Decimal,
+    "float": lambda value: c_float(value).value,
+    "uuid": UUID,
+    "binary": bytes.fromhex,
+    "fixed": bytes.fromhex,
+    **dict.fromkeys(("time", "timestamp", "timestamp_ns", "timestamptz", "timestamptz_ns"), _complete_clock),
 }

@@ -5,22 +5,26 @@ from typing import Any
 
 from webapp.catalog.rules.errors import CommitFailed
 from webapp.catalog.rules.iceberg import Metadata, Schema
-from webapp.catalog.rules.metadata import walk_fields
+from webapp.catalog.rules.metadata import list_defaults, walk_fields
 
-Column = tuple[str, str]  # full name, and the type or the kind of nesting
+Column = tuple[str, str, str]  # full name, the type or the kind of nesting, and the initial default
 
 
-def column(name: str, kind: Any) -> Column:
-    """Return what makes two fields the same column: full name and type; of a nested type only its kind."""
-    return name, kind if isinstance(kind, str) else str(kind.get("type"))
+def column(name: str, kind: Any, default: Any) -> Column:
+    """Return what makes two fields the same column: full name, type (of a nested type only its kind), initial default.
+
+    Rows that were written before a column was added read its initial default, so that another one is another column.
+    """
+    return name, kind if isinstance(kind, str) else str(kind.get("type")), "" if default is None else repr(default)
 
 
 def known_columns(metadata: Metadata) -> dict[int, set[Column]]:
     """Return every column id of the table's history with the columns it stood for."""
     columns: dict[int, set[Column]] = {}
     for schema in metadata["schemas"]:
+        defaults = dict(list_defaults(schema))
         for number, name, kind in walk_fields(schema):
-            columns.setdefault(number, set()).add(column(name, kind))
+            columns.setdefault(number, set()).add(column(name, kind, defaults.get(number)))
     return columns
 
 
@@ -37,12 +41,17 @@ def check_field_ids(metadata: Metadata, schema: Schema) -> None:
         for number, _, _ in walk_fields(candidate)
     }
     columns: dict[int, set[Column]] | None = None
+    defaults = dict(list_defaults(schema))
     for number, name, kind in walk_fields(schema):
         if number in current or number > metadata["last-column-id"]:
             continue
         columns = known_columns(metadata) if columns is None else columns
-        if number in columns and column(name, kind) not in columns[number]:
-            taken = ", ".join(sorted(f"{other} ({text})" for other, text in columns[number]))
+        if number in columns and column(name, kind, defaults.get(number)) not in columns[number]:
+            taken = ", ".join(
+                sorted(
+                    f"{other} ({text}{default and f', default {default}'})" for other, text, default in columns[number]
+                )
+            )
             message = f"Column id {number} of new column {name} already stands for {taken} in the table's history"
             raise CommitFailed(message)
 
@@ -75,7 +84,11 @@ class FieldIds:
         match kind["type"]:
             case "struct":
                 numbered = [
-                    {**item, "id": self._next(item["id"], path, item["name"], item["type"])} for item in kind["fields"]
+                    {
+                        **item,
+                        "id": self._next(item["id"], path, item["name"], item["type"], item.get("initial-default")),
+                    }
+                    for item in kind["fields"]
                 ]
                 return {
                     **kind,
@@ -97,8 +110,8 @@ class FieldIds:
                     "value": self._type(kind["value"], _join(path, "value")),
                 }
 
-    def _next(self, old: int, path: str, name: str, kind: Any) -> int:
-        number = self._numbers.pop(column(_join(path, name), kind), None)
+    def _next(self, old: int, path: str, name: str, kind: Any, default: Any = None) -> int:
+        number = self._numbers.pop(column(_join(path, name), kind, default), None)
         if number is None or number in self.new_by_old.values():
             self.last_id += 1
             number = self.last_id

@@ -6,10 +6,11 @@ column inside a list) matches every file and stays in the residual, where the re
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, time
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
 from pyiceberg import expressions as ice
@@ -58,6 +59,9 @@ UNARIES: Mapping[str, type[ice.UnaryPredicate]] = {
 }
 SETS: Mapping[str, type[ice.SetPredicate]] = {"in": ice.In, "not-in": ice.NotIn}
 FLIPPED = {"lt": "gt", "lt-eq": "gt-eq", "gt": "lt", "gt-eq": "lt-eq", "eq": "eq", "not-eq": "not-eq"}
+_ALL_DIGITS = Context(prec=76)
+"""Twice as many digits as a decimal column has: Python's own context rounds to 28."""
+_FINE = re.compile(r"\.\d{6}0*[1-9]")
 INTEGERS = {IntegerType: 31, LongType: 63}
 
 
@@ -278,12 +282,19 @@ def _double(_column: Any, value: Any) -> literals.Literal[Any]:
     number = float(value)
     if isinstance(value, bool) or number != number:  # noqa: PLR0124 - not a number
         raise TypeError
+    if isinstance(value, int) and number != value:
+        raise _NotJudged
     return literals.DoubleLiteral(number)
 
 
 def _decimal(column: Any, value: Any) -> literals.Literal[Any]:
     number = Decimal(str(value))
-    fitted = number.quantize(Decimal(1).scaleb(-column.scale))
+    try:
+        fitted = number.quantize(Decimal(1).scaleb(-column.scale), context=_ALL_DIGITS)
+    except InvalidOperation:
+        if number.is_finite():
+            raise _NotJudged from None
+        raise
     if fitted != number:
         raise _NotJudged
     return literals.DecimalLiteral(fitted)
@@ -306,10 +317,18 @@ def _day(_column: Any, value: Any) -> literals.Literal[Any]:
 
 
 def _time(_column: Any, value: Any) -> literals.Literal[Any]:
+    _check_fraction(value)
     return literals.TimeLiteral(value if isinstance(value, int) else moments.time_to_micros(time.fromisoformat(value)))
 
 
+def _check_fraction(value: Any) -> None:
+    """Leave more digits than microseconds have to the reader: Python cuts them off."""
+    if isinstance(value, str) and _FINE.search(value):
+        raise _NotJudged
+
+
 def _moment(_column: Any, value: Any) -> literals.Literal[Any]:
+    _check_fraction(value)
     micros = value if isinstance(value, int) else moments.datetime_to_micros(datetime.fromisoformat(value))
     return literals.TimestampLiteral(micros)
 

@@ -188,6 +188,17 @@ def walk_fields(kind: Any, *, path: str = "", depth: int = 0) -> Iterator[tuple[
         yield from walk_fields(inner, path=f"{path}.{name}" if path else name, depth=depth + 1)
 
 
+def list_defaults(kind: Any) -> Iterator[tuple[int, Any]]:
+    """Yield the id and initial default of each field of a type that has one."""
+    if isinstance(kind, str):
+        return
+    for item in kind["fields"] if kind["type"] == "struct" else ():
+        if item.get("initial-default") is not None:
+            yield item["id"], item["initial-default"]
+    for _number, _name, inner in _children(kind):
+        yield from list_defaults(inner)
+
+
 def check_schema(schema: Schema, *, version: int) -> None:
     """Refuse a schema that no reader could use."""
     if schema.get("type") != "struct":

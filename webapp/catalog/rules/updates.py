@@ -5,13 +5,14 @@ client proposed; `-1` means "the one added last". A client may prepare a commit 
 meanwhile: stale numbers are a retryable 409, because nothing is wrong with the request but its age.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from typing import Any, cast
 
 from webapp.catalog.rules import readable
 from webapp.catalog.rules.branch_properties import MAIN_REF, is_reserved
+from webapp.catalog.rules.column_types import same_default
 from webapp.catalog.rules.errors import CommitFailed, Invalid, Malformed
 from webapp.catalog.rules.field_ids import check_field_ids
 from webapp.catalog.rules.iceberg import (
@@ -39,13 +40,16 @@ from webapp.catalog.rules.metadata import (
     field,
     find,
     highest_field_id,
+    list_defaults,
     no_snapshot,
     numbers,
     objects,
     optional_field,
     same_schema,
+    schema_of,
     snapshot_of,
     texts,
+    walk_back,
     walk_fields,
 )
 from webapp.catalog.rules.table_properties import check_properties
@@ -99,6 +103,7 @@ def apply_updates(
         return metadata
     if current_ids(fold.metadata) != current_ids(metadata):
         _check_bound(fold.metadata)
+        _check_defaults(metadata, fold.metadata)
     return _finish(fold)
 
 
@@ -117,6 +122,31 @@ def _check_bound(metadata: Metadata) -> None:
             if missing and item["transform"] != "void":
                 message = f"The default {kind} needs column {min(missing)}, which the current schema does not have"
                 raise Invalid(message)
+
+
+def _check_defaults(before: Metadata, after: Metadata) -> None:
+    """Refuse another initial default of a column whose rows stay: those older than the column would read another value.
+
+    A table that is replaced has none of them left.
+    """
+    head = current_snapshot_id(before)
+    if head is None or all(item["snapshot-id"] != head for item in _walk_head(after)):
+        return
+    old, new = (schema_of(metadata, metadata["current-schema-id"]) for metadata in (before, after))
+    old_defaults, new_defaults = dict(list_defaults(old)), dict(list_defaults(new))
+    old_kinds = {number: kind for number, _, kind in walk_fields(old)}
+    for number, name, kind in walk_fields(new):
+        defaults = new_defaults.get(number), old_defaults.get(number)
+        if number in old_kinds and not same_default(kind, defaults[0], old_kinds[number], defaults[1]):
+            message = (
+                f"Cannot change the initial default of column {name}: rows that are older than the column would read "
+                "another value. Change its write default, or add another column."
+            )
+            raise Invalid(message)
+
+
+def _walk_head(metadata: Metadata) -> Iterator[Snapshot]:
+    return walk_back(metadata["snapshots"], current_snapshot_id(metadata))
 
 
 def last_updated(metadata: Metadata, *, now_ms: int) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import json
 from dataclasses import dataclass, field, replace
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from jobs.parsing import load_json
@@ -32,6 +32,8 @@ MAX_LIMIT = 250
 DEFAULT_LIMIT = 100
 KEYS_AT_ONCE = 100
 """That one question asks for."""
+_ALL_DIGITS = Context(prec=76)
+"""Digits of the difference of any two decimals; Python's own context rounds to 28."""
 _FURTHEST = 400
 """Powers of ten beyond which no column has numbers."""
 
@@ -335,7 +337,7 @@ def _delta(column: DiffColumn, before: Any, after: Any) -> str | None:
     if not all(type_.startswith(NUMBERS) for type_ in both) or before is None or after is None:
         return None
     try:
-        gap = Decimal(str(after)) - Decimal(str(before))
+        gap = _ALL_DIGITS.subtract(Decimal(str(after)), Decimal(str(before)))
     except InvalidOperation:
         return None
     if not gap.is_finite() or abs(gap.adjusted()) > _FURTHEST:

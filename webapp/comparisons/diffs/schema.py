@@ -11,14 +11,18 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from webapp.catalog.rules.column_types import same_default
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-Kind = Literal["added", "removed", "renamed", "type", "required", "moved", "doc", "default", "identity"]
+Kind = Literal[
+    "added", "removed", "renamed", "type", "required", "moved", "doc", "default", "initial_default", "identity"
+]
 Status = Literal["unchanged", "changed", "breaking", "not_compared"]
 
 _WEIGHTS: tuple[Kind, ...] = (
-    "added", "removed", "renamed", "type", "required", "identity", "default", "doc", "moved",
+    "added", "removed", "renamed", "type", "initial_default", "required", "identity", "default", "doc", "moved",
 )  # fmt: skip
 """What weighs most of several changes of one column comes first."""
 _DECIMAL = re.compile(r"^decimal\((\d+),(\d+)\)$")
@@ -323,7 +327,7 @@ def _diff_field(
     path = prefix + new["name"]
     nested = _nested(old["type"], new["type"])
     changes = [*_name_changes(old, new, prefix), *_type_changes(old, new, path, nested=nested is not None)]
-    changes += _required_changes(old, new, path)
+    changes += [*_default_changes(old, new, path), *_required_changes(old, new, path)]
     if is_moved:
         changes.append(
             ColumnChange(
@@ -389,9 +393,20 @@ def _required_changes(old: Mapping[str, Any], new: Mapping[str, Any], path: str)
 def _text_changes(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Iterator[ColumnChange]:
     if (old.get("doc") or "") != (new.get("doc") or ""):
         yield ColumnChange("doc", old.get("doc") or "", new.get("doc") or "", f"The description of {path} changed.")
-    if old.get("write-default") != new.get("write-default"):
+    if not _same_default(old, new, "write-default"):
         sentence = "Writers that leave the column out now write another value; stored rows keep theirs."
         yield ColumnChange("default", None, None, sentence)
+
+
+def _default_changes(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Iterator[ColumnChange]:
+    if old["id"] == new["id"] and not _same_default(old, new, "initial-default"):
+        # The values stay out of it: the column can be hidden from the reader.
+        sentence = f"Rows that are older than {path} read another default in it."
+        yield ColumnChange("initial_default", None, None, sentence, destructive=True)
+
+
+def _same_default(old: Mapping[str, Any], new: Mapping[str, Any], key: str) -> bool:
+    return same_default(new["type"], new.get(key), old["type"], old.get(key))
 
 
 def _nested(old: Any, new: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]] | None:

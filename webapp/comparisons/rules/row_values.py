@@ -19,6 +19,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from webapp.comparisons.rules.shown_text import shown_text
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -126,12 +128,14 @@ def compare(value: str, type_: str, operator: str, text: str) -> Condition:
         return contains(value, type_, text)
     if type_ == "VARCHAR":
         return _sign(value, operator, "?", text)
+    if is_nested(type_):
+        if operator not in ("=", "!="):
+            raise UnfitError("which has parts; ask with = != ~ or is null")
+        return _sign(shown_text(value, type_), operator, "?", text)
     if type_ in ("FLOAT", "DOUBLE"):
         return _compare_floats(value, type_, operator, _read_float(text))
     if steps := _steps_of(type_):
         return steps.compare(value, operator, text)
-    if is_nested(type_):
-        raise UnfitError("which has parts; ask with ~ or is null")
     if operator not in ("=", "!="):
         raise UnfitError("which has no order; compare with = or !=")
     if type_ == "BLOB":
@@ -144,16 +148,19 @@ def compare(value: str, type_: str, operator: str, text: str) -> Condition:
 
 
 def contains(value: str, type_: str, text: str) -> Condition:
-    """Return the condition that the text of a stored value holds another one, in small or capital letters."""
-    written = f"CAST({value} AS VARCHAR)"
-    if type_ == "BLOB":
-        written = f"to_base64({value})"
-    elif is_nested(type_):
+    """Return the condition that the text which a page or the API shows holds another one, in small or capital letters."""
+    if type_ == "VARCHAR":
+        return f"contains(lower({value}), lower(?))", (text,)
+    shown = shown_text(value, type_)
+    if is_nested(type_):
         written = f"CAST(to_json({value}) AS VARCHAR)"
-    elif type_.startswith("TIMESTAMP"):
-        text = re.sub(r"(?<=\d)T(?=\d)", " ", text, flags=re.IGNORECASE)
-        text = re.sub(r"(?<=\d)(Z|\+00:00)$", "+00", text, flags=re.IGNORECASE)
-    return f"contains(lower({written}), lower(?))", (text,)
+        return f"(contains(lower({shown}), lower(?)) OR contains(lower({written}), lower(?)))", (text, text)
+    if type_.startswith("TIMESTAMP"):
+        text = re.sub(r"(?<=\d) (?=\d)", "T", text)
+        text = re.sub(r"(?<=\d)Z$", "+00:00", text, flags=re.IGNORECASE)
+    elif type_ in _BITS or type_ in ("FLOAT", "DOUBLE") or type_.startswith("DECIMAL"):
+        text = _minus(text).replace("∞", "Infinity")
+    return f"contains(lower({shown}), lower(?))", (text,)
 
 
 def is_nested(type_: str) -> bool:
@@ -183,7 +190,7 @@ def _steps_of(type_: str) -> _Steps | None:
         most = 10**precision - 1
         return _Steps(
             lambda text: _ValueSpan(_read_number(text).low * 10**scale),
-            lambda step: (f"CAST(? AS {type_})", (f"{Decimal(step).scaleb(-scale):f}",)),
+            lambda step: (f"CAST(? AS {type_})", (_write_decimal(step, scale),)),
             -most,
             most,
         )
@@ -194,6 +201,13 @@ def _steps_of(type_: str) -> _Steps | None:
     if type_.startswith("TIMESTAMP"):
         return _moment_steps(type_)
     return None
+
+
+def _write_decimal(step: int, scale: int) -> str:
+    """Write so many steps of a decimal; Python's decimals would round beyond 28 digits."""
+    digits = f"{abs(step):0{scale + 1}}"
+    whole, fraction = digits[: len(digits) - scale], digits[len(digits) - scale :]
+    return f"{'-' * (step < 0)}{whole}{'.' * bool(scale)}{fraction}"
 
 
 def _moment_steps(type_: str) -> _Steps:

@@ -48,7 +48,7 @@ class ShownComparisonSerializer(NounSerializer):
         return {**super().get_fields(), "from": start}
 
 
-COLUMN_CHANGES = ["type", "required", "identity", "default", "doc", "position"]
+COLUMN_CHANGES = ["type", "required", "identity", "default", "initial_default", "doc", "position"]
 
 
 class LayoutDiffSerializer(NounSerializer):

@@ -59,7 +59,7 @@ LIMITS = {
     "disk_bytes": 64 * 1024**3,
     "total_memory_bytes": 4 * 1024**3,
 }
-VERSION = 2
+VERSION = 3
 """Of what a row diff says of two transactions under rules: counted up where that changes, so that it is computed anew."""
 ENDED = (0, 1, 2)
 """Exit codes of a process that ended by itself."""
