@@ -323,7 +323,7 @@ def test_ctas_on_a_branch_keeps_the_numbers_its_files_carry() -> None:
     assert head(table) is None
     assert table["refs"] == {"b": {"snapshot-id": made["snapshot-id"], "type": "branch"}}
     elsewhere = [*updates, {"action": "set-location", "location": "file:///w/t3"}]
-    with pytest.raises(Malformed, match="cannot be set"):
+    with pytest.raises(Malformed, match="only a table without snapshots can move"):
         commits.create(CommitRequest([CREATE], elsewhere, "b"), uuid="u", location="file:///w/t2", now_ms=NOW)
 
 
