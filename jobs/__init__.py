@@ -5,6 +5,7 @@ Modules:
     locations: whether a file is inside a table's folder.
     parsing: JSON and TOML that may be damaged or hostile.
     whole_files: files that appear whole or not at all.
+    lfs: pointers of Git LFS.
     protocol: the messages between the web side and job processes.
     channel: what the web and a process that reads for it say to each other.
     encoding: values of rows in JSON.

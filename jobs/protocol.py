@@ -299,6 +299,19 @@ class ColumnOrigin:
 
 
 @dataclass(frozen=True)
+class LoadedColumn:
+    """A column of a file that was loaded, and what could not be kept of it."""
+
+    name: str = field(metadata=_cut_at(MOST_SAID_OF_EACH))
+    type: str = field(metadata=_cut_at(MOST_SAID_OF_EACH))
+    """As Iceberg writes it."""
+    nulls: int
+    """Rows without a value."""
+    warnings: tuple[str, ...] = field(default=(), metadata=_at_most(100))
+    """Sentences without values of the file: not everybody who sees them may see the column."""
+
+
+@dataclass(frozen=True)
 class OutputResult:
     """What one output holds after the job: all rows, and the snapshot (None when nothing was written)."""
 
@@ -308,6 +321,8 @@ class OutputResult:
     mode: Literal["replace", "append", "changelog", "none"] = "replace"
     origins: tuple[ColumnOrigin, ...] = ()
     """Of the columns of which it is known what they are made of."""
+    columns: tuple[LoadedColumn, ...] = field(default=(), metadata=_at_most(5_000))
+    """Of what was read from a file."""
 
 
 @dataclass(frozen=True)

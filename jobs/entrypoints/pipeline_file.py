@@ -12,7 +12,7 @@ from typing import Any
 from pyiceberg.expressions.parser import parse
 from pyparsing import ParseException
 
-from jobs.engine.read.files import COLUMN_TYPES
+from jobs.engine.read.text_forms import CHOICES
 from jobs.parsing import load_toml
 from jobs.protocol import CodeError, DatasetRules
 
@@ -72,8 +72,8 @@ class _Reader:
             self.complain(f'{where} gives the types of columns alone: types = {{ code = "string" }}', hint)
             return {}
         for column, type_ in types.items():
-            if type_ not in COLUMN_TYPES:
-                message = f"{where}: type of {column!r} must be one of {', '.join(COLUMN_TYPES)}"
+            if type_ not in CHOICES:
+                message = f"{where}: type of {column!r} must be one of {', '.join(CHOICES)}"
                 self.complain(message, hint, rf"{re.escape(column)}[\"']?\s*=")
         return types
 

@@ -33,7 +33,7 @@ from jobs.transforms.declare import Transform, list_declared, name_functions
 from jobs.transforms.digest import Code, cover, list_modules
 from jobs.transforms.fingerprints import Files
 from jobs.transforms.interpreter_hooks import start_trace, stop_trace
-from jobs.transforms.seeds import FOLDER, SUFFIXES, Seed, list_seeds
+from jobs.transforms.seeds import FOLDER, FORMATS, Seed, list_seeds
 
 MOST_WORDS = 300_000
 """Of all JobSpecs of a commit."""
@@ -55,8 +55,8 @@ def publish(root: Path, packages: tuple[str, ...] = ()) -> PublishResult:
     root = root.resolve()
     pipeline, errors = read_pipeline(root)
     errors += list(_check_packages(pipeline, root))
-    seeds, misnamed = list_seeds(root, pipeline.seed_types)
-    errors += [*misnamed, *_check_seed_types(pipeline, seeds, root)]
+    seeds, refused = list_seeds(root, pipeline.seed_types)
+    errors += [*refused, *_check_seed_types(pipeline, seeds, root)]
     if errors:
         return PublishResult(errors=tuple(errors))
     prepare_imports(root)
@@ -147,7 +147,7 @@ def _check_seed_types(pipeline: Pipeline, seeds: list[Seed], root: Path) -> Iter
     paths = {seed.dataset for seed in seeds}
     for path in pipeline.seed_types:
         if path not in paths:
-            message = f'[seeds."{path}"]: there is no file {FOLDER}{path} with one of {", ".join(SUFFIXES)}'
+            message = f'[seeds."{path}"]: there is no file {FOLDER}{path} with one of {", ".join(FORMATS)}'
             yield CodeError(FILE, _line_of(root / FILE, f'seeds."{path}"'), message)
 
 

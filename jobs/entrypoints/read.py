@@ -24,8 +24,9 @@ import pyarrow as pa
 
 from jobs.engine.errors import RefusedQueryError
 from jobs.engine.query.statement import list_tables
-from jobs.engine.read.files import CsvFormat, FileError, sample_csv, sample_json_lines, sample_parquet
+from jobs.engine.read.files import sample_file
 from jobs.engine.read.first_rows import read_rows
+from jobs.engine.read.opened import CsvFormat, FileError
 from jobs.engine.read.parquet_lines import list_columns, make_lines, make_parquet
 from jobs.entrypoints.answering import Answer, Answering, answer_all
 from jobs.entrypoints.linting import lint
@@ -66,12 +67,8 @@ class RowsReader(Answering):
         descriptor = self.files.ask(open=request.location).descriptor
         path = Path(f"/proc/self/fd/{descriptor}")
         try:
-            if request.format == "csv":
-                sample = sample_csv(path, CsvFormat(request.delimiter, request.has_header), shown=request.shown)
-            elif request.format == "jsonl":
-                sample = sample_json_lines(path, shown=request.shown)
-            else:
-                sample = sample_parquet(path, shown=request.shown)
+            form = CsvFormat(request.delimiter, request.has_header)
+            sample = sample_file(path, request.format, form, shown=request.shown)
         except FileError as error:
             return {"problem": str(error)}
         return asdict(sample)

@@ -6,26 +6,27 @@ import errno
 import hashlib
 import os
 import sys
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
 import requests
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, RESTError, ServiceUnavailableError
-from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 
 from jobs.engine.plan.counts import count_rows
 from jobs.engine.read.catalog import open_catalog
-from jobs.engine.read.files import CsvFormat, FileError, OpenedFile, read_csv, read_json_lines, read_parquet
+from jobs.engine.read.files import open_file
+from jobs.engine.read.opened import MOST_WARNINGS, CsvFormat, FileError
 from jobs.engine.write.schemas import SchemaError
 from jobs.engine.write.writer import Written, write_table
 from jobs.entrypoints.address_space import leave_room
 from jobs.protocol import (
     JobError,
     JobResult,
+    LoadedColumn,
     OutputResult,
     Progress,
     StagedFile,
@@ -75,19 +76,22 @@ def upload(manifest: UploadManifest) -> JobResult:
     """Load each file as one snapshot on the staging branch."""
     catalog = open_catalog(uri=manifest.catalog_uri, token=manifest.token, branch=manifest.branch)
     rows, snapshot_id = 0, None
+    columns: dict[str, LoadedColumn] = {}
     for number, staged in enumerate(manifest.files, start=1):
         _check_bytes(staged)
         if len(manifest.files) > 1:
             say(f"file {number} of {len(manifest.files)}, {staged.mode}")
         table = catalog.load_table(manifest.table)
-        written = _load_file(table, staged, manifest)
+        written, loaded = _load_file(table, staged, manifest)
         rows, snapshot_id = rows + written.rows, written.snapshot_id
+        columns = _combine(columns if staged.mode == APPEND else {}, loaded)
     say(f"wrote {rows:,} rows to {manifest.path} on the staging branch")
     output = OutputResult(
         rows=count_rows(table),
         snapshot_id=snapshot_id,
         added_rows=rows,
         mode="append" if all(staged.mode == APPEND for staged in manifest.files) else "replace",
+        columns=tuple(columns.values()),
     )
     return JobResult("ok", outputs={manifest.path: output})
 
@@ -102,21 +106,28 @@ def _check_bytes(staged: StagedFile) -> None:
             raise FileError(message, code="file_changed")
 
 
-def _load_file(table: Table, staged: StagedFile, manifest: UploadManifest) -> Written:
+def _combine(columns: Mapping[str, LoadedColumn], loaded: Iterable[LoadedColumn]) -> dict[str, LoadedColumn]:
+    """Add the columns of one more file to those of the files that its rows are appended to."""
+    combined = dict(columns)
+    for column in loaded:
+        earlier = combined.get(column.name)
+        nulls = column.nulls + (earlier.nulls if earlier else 0)
+        warnings = dict.fromkeys([*(earlier.warnings if earlier else ()), *column.warnings])
+        combined[column.name] = replace(column, nulls=nulls, warnings=tuple(warnings)[:MOST_WARNINGS])
+    return combined
+
+
+def _load_file(table: Table, staged: StagedFile, manifest: UploadManifest) -> tuple[Written, tuple[LoadedColumn, ...]]:
     """Read one file into a table as one snapshot."""
     is_append = staged.mode == APPEND
-    schema = table.schema() if is_append else Schema()
     form = CsvFormat(staged.delimiter, staged.has_header, staged.types)
-    readers: dict[str, Callable[[Path, Schema], OpenedFile]] = {
-        "csv": partial(read_csv, form=form),
-        "jsonl": partial(read_json_lines, types=staged.types),
-        "parquet": partial(read_parquet, types=staged.types),
-    }
-    source = readers[staged.format](Path(staged.file), schema)
-    with source:
+    with open_file(Path(staged.file), staged.format, form, table.schema() if is_append else None) as source:
         say(f"read {source.rows:,} rows, {len(source.schema.names)} columns: {_columns(source.schema)}")
+        for sentence in source.warnings.sentences():
+            say(f"warning: {sentence}")
         batches = _watch(source.batches(), manifest.result_path, source.rows)
-        return write_table(table, source.schema, batches, is_append=is_append, job_id=manifest.job_id)
+        written = write_table(table, source.schema, batches, is_append=is_append, job_id=manifest.job_id)
+        return written, source.describe(table.schema())
 
 
 def _watch(batches: Iterator[pa.RecordBatch], result_path: str, total: int) -> Iterator[pa.RecordBatch]:

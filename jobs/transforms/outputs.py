@@ -12,7 +12,7 @@ from pyiceberg.table import Table
 from jobs.engine.plan.counts import count_rows
 from jobs.engine.write.schemas import SchemaError
 from jobs.engine.write.writer import write_table
-from jobs.protocol import ColumnOrigin, OutputResult, OutputTarget
+from jobs.protocol import ColumnOrigin, LoadedColumn, OutputResult, OutputTarget
 from jobs.transforms.context import Connections, say
 from jobs.transforms.errors import TransformError
 
@@ -35,6 +35,7 @@ class IcebergOutput:
         self._is_full_build = True
         self._added = 0
         self._origins: tuple[ColumnOrigin, ...] = ()
+        self._columns: tuple[LoadedColumn, ...] = ()
         self._staged: Table | None = None
         """The table as the commit of the last write answered it; only this job writes the staging branch."""
 
@@ -171,6 +172,10 @@ class IcebergOutput:
         self._mode = "append" if is_incremental else "replace"
         self._is_full_build = is_full_build
 
+    def set_columns(self, columns: tuple[LoadedColumn, ...]) -> None:
+        """Take note of the columns of the file whose rows were written."""
+        self._columns = columns
+
     def load(self) -> Table:
         """Return the table as it is staged now."""
         return self._staged or self._load()
@@ -185,6 +190,7 @@ class IcebergOutput:
             added_rows=self._added,
             mode=self._written,
             origins=self._origins,
+            columns=self._columns,
         )
 
     def _find_origins(self, frame: DataFrame) -> tuple[ColumnOrigin, ...]:

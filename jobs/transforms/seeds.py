@@ -7,24 +7,26 @@ inputs, so it is published, built, compared and merged like any other; its diges
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from jobs import lfs
 from jobs.protocol import CodeError, JobSpec, OutputSpec
+from jobs.transforms.context import say
 from jobs.transforms.declare import TableOutput, Transform, check_path
 from jobs.transforms.errors import DeclarationError, TransformError
 
 if TYPE_CHECKING:
-    from jobs.engine.read.files import OpenedFile
+    from jobs.engine.read.files import Format
+    from jobs.engine.read.opened import OpenedFile
     from jobs.transforms.outputs import IcebergOutput
 
 FOLDER = "seeds"
-SUFFIXES = (".csv", ".jsonl", ".parquet")
+FORMATS: Mapping[str, Format] = {".csv": "csv", ".jsonl": "jsonl", ".parquet": "parquet"}
 OUTPUT = "out"
 FORMAT = "1"
 
@@ -66,29 +68,26 @@ class Seed:
         return hashlib.sha256(repr((FORMAT, self.dataset, sorted(self.types.items()), content)).encode()).hexdigest()
 
     def _write(self, out: IcebergOutput) -> None:
-        from jobs.engine.read.files import FileError  # DuckDB, in jobs of seeds alone
+        from jobs.engine.read.opened import FileError  # DuckDB, in jobs of seeds alone
 
         try:
             with self._open() as source:
+                for sentence in source.warnings.sentences():
+                    say(f"warning: {sentence}")
                 out.write_table(pa.RecordBatchReader.from_batches(source.schema, source.batches()))
+                out.set_columns(source.describe(out.load().schema()))
         except FileError as error:
             raise TransformError(f"{self.name}: {error}") from None
 
     def _open(self) -> OpenedFile:
-        from pyiceberg.schema import Schema
+        from jobs.engine.read.files import open_file
+        from jobs.engine.read.opened import CsvFormat
 
-        from jobs.engine.read.files import CsvFormat, read_csv, read_json_lines, read_parquet
-
-        readers: dict[str, Callable[[Path, Schema], OpenedFile]] = {
-            ".csv": partial(read_csv, form=CsvFormat(types=self.types)),
-            ".jsonl": partial(read_json_lines, types=self.types),
-            ".parquet": partial(read_parquet, types=self.types),
-        }
-        return readers[self.file.suffix](self.file, Schema())
+        return open_file(self.file, FORMATS[self.file.suffix], CsvFormat(types=self.types))
 
 
 def list_seeds(root: Path, types: Mapping[str, Mapping[str, str]]) -> tuple[list[Seed], list[CodeError]]:
-    """List the seeds of a repository, and what is wrong with their names.
+    """List the seeds of a repository, and the files that cannot be one.
 
     Args:
         root: the repository's folder.
@@ -98,6 +97,9 @@ def list_seeds(root: Path, types: Mapping[str, Mapping[str, str]]) -> tuple[list
     seeds, errors = [], []
     for file in _list_files(root / FOLDER):
         name = file.relative_to(root).as_posix()
+        if lfs.is_pointer(file):
+            errors.append(CodeError(name, 1, lfs.EXPLANATION))
+            continue
         try:
             seeds.append(_read_seed(file, name, types))
         except DeclarationError:
@@ -109,12 +111,12 @@ def list_seeds(root: Path, types: Mapping[str, Mapping[str, str]]) -> tuple[list
 def find_seed(root: Path, name: str, types: Mapping[str, Mapping[str, str]]) -> Seed | None:
     """Return a seed by its name, None where that names a function."""
     file = root / name
-    is_seed = name.startswith(f"{FOLDER}/") and file.suffix in SUFFIXES and file.is_file()
+    is_seed = name.startswith(f"{FOLDER}/") and file.suffix in FORMATS and file.is_file()
     return _read_seed(file, name, types) if is_seed else None
 
 
 def _list_files(folder: Path) -> Iterator[Path]:
-    yield from sorted(path for path in folder.rglob("*") if path.suffix in SUFFIXES and path.is_file())
+    yield from sorted(path for path in folder.rglob("*") if path.suffix in FORMATS and path.is_file())
 
 
 def _read_seed(file: Path, name: str, types: Mapping[str, Mapping[str, str]]) -> Seed:

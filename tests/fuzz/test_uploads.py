@@ -15,9 +15,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyiceberg.schema import Schema
 
-from jobs.engine.read.files import FileError, read_parquet
+from jobs.engine.read.files import open_file
+from jobs.engine.read.opened import CsvFormat, FileError
 from jobs.engine.write.schemas import SchemaError, cast_batches, storable_schema
 from jobs.entrypoints import upload
 from tests.factories.builds import Stack, running_stack
@@ -66,13 +66,15 @@ def test_every_file_is_loaded_whole_or_refused_with_a_reason(tmp_path: Path, cou
     assert kinds["loaded"] > count / 50, kinds
 
 
-@pytest.mark.parametrize("day", ["0000-01-01", "0000-01-01 10:00:00"])
+@pytest.mark.parametrize("kind", [pa.date32(), pa.timestamp("us")])
 def test_a_time_that_clients_cannot_hold_is_refused_by_its_column(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, day: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: pa.DataType
 ) -> None:
     # The limit on what a job maps would stay with this process, which has other tests to run.
     monkeypatch.setattr(upload, "leave_room", lambda _size: None)
-    report = load(File("rows.csv", f"id,at\n1,{day}\n".encode()), tmp_path, mode="snapshot")
+    days_before_year_1 = pa.array([-719_528], pa.int32()).cast(pa.date32())
+    pq.write_table(pa.table({"at": days_before_year_1.cast(kind)}), tmp_path / "file")
+    report = load(File("rows.parquet", (tmp_path / "file").read_bytes()), tmp_path, mode="snapshot")
     assert report == {"code": 1, "kind": "schema", "wrong": ""}
     assert "column 'at' has a date or time outside the years 1 to 9999" in (tmp_path / "result.json").read_text()
 
@@ -82,7 +84,7 @@ def test_a_column_whose_name_is_no_text_is_refused(tmp_path: Path) -> None:
     content = (tmp_path / "rows.parquet").read_bytes().replace(b"name", b"n\x80me")
     (tmp_path / "rows.parquet").write_bytes(content)
     with pytest.raises(FileError, match="the name of a column is not UTF-8"):
-        read_parquet(tmp_path / "rows.parquet", Schema())
+        open_file(tmp_path / "rows.parquet", "parquet", CsvFormat())
 
 
 NOT_UTF8 = pa.array([b"a", b"\xff", b"z"]).view(pa.string())

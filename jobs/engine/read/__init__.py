@@ -17,7 +17,10 @@ Face:
     scan: the live rows of data files, as SQL.
     exact_filters: filters whose literals are values of their columns' types.
     listing: chosen files as a table, for Spark.
-    files: files that people upload.
+    files: data files of users: CSV and Parquet, and the door to JSON lines.
+    opened: such files once they are opened, their warnings and refusals.
+    json_lines: files of JSON lines.
+    text_forms: which texts a type holds.
     first_rows: the first rows of a table.
     stored_rows: the rows of a stored comparison.
     row_exports: a stored comparison as a file.

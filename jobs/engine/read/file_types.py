@@ -8,20 +8,9 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.engine.read.fields import quote
+from jobs.engine.read.opened import connect
+from jobs.engine.read.text_forms import Form, convert_texts, count_facts, explain_misfit, find_first
 
-BY_ICEBERG = {
-    "boolean": "BOOLEAN",
-    "int": "INTEGER",
-    "long": "BIGINT",
-    "float": "FLOAT",
-    "double": "DOUBLE",
-    "date": "DATE",
-    "timestamp": "TIMESTAMP",
-    "timestamptz": "TIMESTAMPTZ",
-    "string": "VARCHAR",
-}
-"""Iceberg's word → DuckDB's."""
 _ARROW = {
     "boolean": pa.bool_(),
     "int": pa.int32(),
@@ -33,9 +22,6 @@ _ARROW = {
     "timestamptz": pa.timestamp("us", "UTC"),
     "string": pa.string(),
 }
-# casting alone would round a number, or take the day of a time
-_LOOKS = {"INTEGER": "[+-]?[0-9]+", "BIGINT": "[+-]?[0-9]+", "DATE": "[0-9]{4}-[0-9]{2}-[0-9]{2}"}
-_SHOWN = 100
 
 
 class Misfit(ValueError):
@@ -49,37 +35,6 @@ def check_names(types: Mapping[str, str], names: Iterable[str]) -> None:
         first = ", ".join(columns[:20]) + (", …" if len(columns) > 20 else "")
         message = f"there is no column {unknown[0]!r} to give a type: the file has {first}"
         raise Misfit(message)
-
-
-def check_texts(
-    connection: duckdb.DuckDBPyConnection, source: str, values: Mapping[str, str], words: Mapping[str, str]
-) -> None:
-    """Refuse the first value of a column of texts that is not of its type.
-
-    Args:
-        connection: to DuckDB.
-        source: what to read, in SQL, in the order of the file.
-        values: column → its text, in SQL.
-        words: column → the Iceberg type that somebody chose.
-
-    """
-    for name, word in words.items():
-        kind, value = BY_ICEBERG[word], values[name]
-        fits = f"TRY_CAST({value} AS {kind}) IS NOT NULL"
-        if kind in _LOOKS:
-            fits += f" AND regexp_full_match({value}, '{_LOOKS[kind]}')"
-        query = (
-            f"SELECT place, value FROM (SELECT row_number() OVER () AS place, {value} AS value, {fits} AS fits "
-            f"FROM {source}) WHERE value IS NOT NULL AND NOT fits ORDER BY place LIMIT 1"
-        )
-        for row, text in connection.execute(query).fetchall() if kind != "VARCHAR" else ():
-            raise _misfit(int(row), text, name, word)
-
-
-def read_raw(source: str, names: Iterable[str]) -> str:
-    """Return, as SQL, columns of JSON lines as texts; `source` reads these columns as JSON."""
-    texts = ", ".join(f"{quote(name)}->>'$' AS {quote(name)}" for name in names)
-    return f"(SELECT {texts} FROM {source})"
 
 
 def type_schema(schema: pa.Schema, types: Mapping[str, str]) -> pa.Schema:
@@ -109,13 +64,14 @@ def cast_batches(batches: Iterable[pa.RecordBatch], types: Mapping[str, str]) ->
 
     """
     done = 0
-    for batch in batches:
-        columns = [
-            _cast(column, name, types[name], done) if name in types else column
-            for name, column in zip(batch.schema.names, batch.columns, strict=True)
-        ]
-        done += batch.num_rows
-        yield pa.RecordBatch.from_arrays(columns, schema=type_schema(batch.schema, types))
+    with connect() as connection:
+        for batch in batches:
+            columns = [
+                _cast(connection, column, name, types[name], done) if name in types else column
+                for name, column in zip(batch.schema.names, batch.columns, strict=True)
+            ]
+            done += batch.num_rows
+            yield pa.RecordBatch.from_arrays(columns, schema=type_schema(batch.schema, types))
 
 
 def _may_become(kind: pa.DataType, target: pa.DataType) -> bool:
@@ -141,7 +97,11 @@ def _is_time(kind: pa.DataType) -> bool:
     return any(is_it(kind) for is_it in (pa.types.is_date, pa.types.is_timestamp))
 
 
-def _cast(column: pa.Array, name: str, word: str, before: int) -> pa.Array:
+def _cast(connection: duckdb.DuckDBPyConnection, column: pa.Array, name: str, word: str, before: int) -> pa.Array:
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if _is_text(column.type):
+        return _read_texts(connection, column, name, Form(word, is_chosen=True, missing=()), before)
     type_ = _ARROW[word]
     cast = _try_cast(column, type_)
     if cast is not None:
@@ -153,14 +113,24 @@ def _cast(column: pa.Array, name: str, word: str, before: int) -> pa.Array:
             length = half
         else:
             place, length = place + half, length - half
-    raise _misfit(before + place + 1, column[place].as_py(), name, word)
+    raise _misfit(before + place, str(column[place].as_py()), name, Form(word, is_chosen=True))
+
+
+def _read_texts(
+    connection: duckdb.DuckDBPyConnection, column: pa.Array, name: str, form: Form, before: int
+) -> pa.Array:
+    texts = column.cast(pa.string())
+    if count_facts(connection, texts, form).get("fit", len(texts)) < len(texts) - texts.null_count:
+        place = find_first(connection, texts, form, "fit")
+        raise _misfit(before + place, texts[place].as_py(), name, form)
+    return convert_texts(connection, texts, form).cast(_ARROW[form.word])
 
 
 def _try_cast(column: pa.Array, target: pa.DataType) -> pa.Array | None:
     """Return the values of another type; None where one of them would lose something."""
     try:
         cast = column.cast(target)
-        if _is_text(target) or _is_text(column.type) or pa.types.is_dictionary(column.type):
+        if _is_text(target):
             return cast
         back = cast.cast(column.type, safe=False)
     except pa.ArrowInvalid:
@@ -171,9 +141,5 @@ def _try_cast(column: pa.Array, target: pa.DataType) -> pa.Array | None:
     return None if pc.any(differs).as_py() else cast
 
 
-def _misfit(row: int, value: object, name: str, word: str) -> Misfit:
-    message = (
-        f"row {row:,}: {str(value)[:_SHOWN]!r} in column {name!r} is no {word}: choose another type for the column "
-        "(string takes every value) or leave it to the file, or mend the value"
-    )
-    return Misfit(message)
+def _misfit(before: int, text: str, name: str, form: Form) -> Misfit:
+    return Misfit(f"row {before + 1:,}: {explain_misfit(text, name, form)}")

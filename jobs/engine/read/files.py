@@ -1,56 +1,64 @@
-r"""Reading files that people upload: CSV, JSON lines, Parquet. Types come from the whole file, memory stays bounded.
+r"""Reads data files of users: CSV, JSON lines, Parquet. Uploads, seeds and samples on pages all come through here.
 
-Text files are scanned twice by DuckDB: once to find broken rows and the type of every column, once to read. A column is
-what all of its values are: boolean, whole number, number, date, timestamp, else text. Numbers with leading zeros or too
-many digits stay text, so that nothing is lost. An empty CSV field is NULL; `NA`, `N/A`, `NULL`, `null`, `NaN`, `nan` and
-`\N` are NULL too in a column of numbers, dates or booleans, and then in the whole file.
+A column gets a type only if each of its values, written back in that type, is an equal form of the text that was read
+(`text_forms`). Otherwise it is text. Types come from the whole file, and memory stays bounded. An empty CSV field without
+quotes is NULL. Words such as `NA` are NULL only in columns whose other values are not text.
 """
 
 from __future__ import annotations
 
-import codecs
 import csv
-import math
+import io
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Literal
 
 import duckdb
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.schema import Schema
 
 from jobs.engine.read.column_names import find_twin, fold
-from jobs.engine.read.file_types import (
-    BY_ICEBERG,
-    Misfit,
-    cast_batches,
-    check_names,
-    check_texts,
-    read_raw,
-    type_schema,
+from jobs.engine.read.fields import literal, quote
+from jobs.engine.read.file_types import Misfit, cast_batches, check_names, type_schema
+from jobs.engine.read.json_lines import read_json_lines, sample_json_lines
+from jobs.engine.read.opened import (
+    MAX_LINE_BYTES,
+    SAMPLE_ROWS,
+    CsvFormat,
+    FileError,
+    OpenedFile,
+    Sample,
+    Warnings,
+    check_content,
+    check_width,
+    connect,
+    cut,
+    is_blank,
+    refuse_empty,
 )
-from jobs.parsing import load_json
+from jobs.engine.read.text_forms import (
+    STRING,
+    WARNINGS,
+    Findings,
+    Form,
+    as_uuids,
+    explain_misfit,
+    find_collision,
+    list_forms,
+)
 
-COLUMN_TYPES = tuple(BY_ICEBERG)
-"""The types that somebody may choose for a column, in Iceberg's words."""
-MEMORY_LIMIT = "1GB"
+Format = Literal["csv", "jsonl", "parquet"]
 BATCH_ROWS = 65_536
-SAMPLE_ROWS = 2_000
-MAX_LINE_BYTES = 32 * 1024 * 1024
+GLANCED_ROWS = 20
+"""Rows that say which types a column cannot have, before many are looked at closely."""
 BUFFER_BYTES = 2 * MAX_LINE_BYTES
 """How much of a CSV file is read at once: DuckDB's own choice, sixteen lines of the longest, is half of its memory."""
-MOST_COLUMNS = 5_000
-"""Columns of a file, those inside others too."""
-LOOKED_AT_BYTES = 4 * 1024 * 1024
-"""Of a file of JSON lines, before DuckDB reads the first of them."""
 LEAST_DECODED_BYTES = 256 * 1024 * 1024
 MOST_TIMES = 100
 """A Parquet file may decode to so many times its size, and to `LEAST_DECODED_BYTES` whatever its size."""
@@ -58,137 +66,143 @@ PARQUET_ROWS = 8_192
 """Rows that are decoded at a time: fewer than of text, since each may be larger than the whole file."""
 _BATCH_BYTES = 16 * 1024 * 1024
 SAMPLED_ROWS = 64
-SHOWN_CHARACTERS = 200
-_decode_json = msgspec.json.Decoder().decode
 _SEPARATORS = (",", ";", "\t", "|")
-_MISSING = ("NA", "N/A", "NULL", "null", "NaN", "nan", r"\N")
-# the first that fits all values of a column wins; each as (DuckDB type, what a text must look like)
-_KINDS = (
-    ("BOOLEAN", "(?i:true|false)"),
-    ("BIGINT", ""),
-    ("DOUBLE", r"[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(?i:inf|infinity)"),
-    ("DATE", r"[0-9]{4}-[0-9]{2}-[0-9]{2}"),
-    ("TIMESTAMP", r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?"),
-    (
-        "TIMESTAMPTZ",
-        r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)? ?(Z|[+-][0-9]{2}(:?[0-9]{2})?)",
-    ),
-)
-_TOO_LONG = r"[+-]?[0-9]{16,}"
-"""Digits that a double would round: kept as text unless they fit a whole number."""
+_SEPARATOR_LINE = re.compile(r'sep=([^\w"\r\n])', re.IGNORECASE)
+"""A first line of Excel's, which names the delimiter and is no row."""
 
 
-@dataclass(frozen=True)
-class CsvFormat:
-    """How to read a CSV file, where somebody said so."""
+def open_file(path: Path, format: Format, form: CsvFormat, table: Schema | None = None) -> OpenedFile:
+    """Open a data file.
 
-    delimiter: str = ""
-    """One character; found from the first line where it is empty."""
-    has_header: bool = True
-    types: Mapping[str, str] = field(default_factory=dict)
-    """Column → Iceberg type; the others' types come from the whole file."""
+    Args:
+        path: the file.
+        format: what it is.
+        form: the delimiter and header of a CSV file, and the types of columns, as far as somebody chose them.
+        table: the schema of the table that the rows are appended to.
+
+    Raises:
+        FileError: it cannot be loaded. What is wrong with a row can also show while the rows are read.
+
+    """
+    check_content(path)
+    if format == "csv":
+        return _read_csv(path, table or Schema(), form)
+    if format == "jsonl":
+        return read_json_lines(path, table or Schema(), form.types)
+    return _read_parquet(path, form.types)
 
 
-class FileError(ValueError):
-    """The file cannot be loaded; `line` is where, 0 for the whole file."""
+def sample_file(path: Path, format: Format, form: CsvFormat, *, shown: int) -> Sample:
+    """Read the first rows of a data file.
 
-    def __init__(self, message: str, *, code: str, line: int = 0) -> None:
-        super().__init__(f"line {line}: {message}" if line else message)
-        self.code = code
-        self.line = line
+    Raises:
+        FileError: they cannot be read.
 
-
-class OpenedFile:
-    """An opened file: its columns, its number of rows, and its rows once."""
-
-    def __init__(self, schema: pa.Schema, rows: int, reader: Iterator[pa.RecordBatch], close: object) -> None:
-        self.schema = schema
-        self.rows = rows
-        self._reader = reader
-        self._close = close
-
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """Read the rows."""
-        return self._reader
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if isinstance(self._close, duckdb.DuckDBPyConnection):
-            self._close.close()
+    """
+    check_content(path)
+    if format == "csv":
+        return _sample_csv(path, form, shown=shown)
+    if format == "jsonl":
+        return sample_json_lines(path, shown=shown)
+    return _sample_parquet(path, shown=shown)
 
 
 # --- CSV ------------------------------------------------------------------------------------------
 
 
-def read_csv(path: Path, table_schema: Schema, form: CsvFormat = CsvFormat()) -> OpenedFile:
-    """Open a CSV file; `table_schema` is that of the table that it is appended to."""
-    _check_not_empty(path)
-    separator, names = _read_header(path, form)
-    connection = _connect()
-    source = _csv_source(path, separator, names, form)
-    explain = partial(_csv_error, path, separator, len(names))
+@dataclass(frozen=True)
+class _Head:
+    """The beginning of a CSV file."""
+
+    separator: str
+    names: Sequence[str]
+    has_header: bool
+    skipped: int
+    """Lines before the header: empty ones, and one that names the delimiter."""
+    lines: int
+    """Lines of the header itself."""
+    has_mark: bool
+    """Whether the file begins with a byte order mark."""
+
+
+@dataclass
+class _CsvColumn:
+    """A column whose type is being looked for."""
+
+    index: int
+    name: str
+    forms: list[Form]
+    """Those that are left; none of text."""
+    tried: Form = field(init=False)
+    """The last one, to name in a refusal."""
+    findings: Findings = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.tried = self.forms[-1]
+
+    @property
+    def form(self) -> Form:
+        """The first form that is left."""
+        return self.forms[0] if self.forms else Form(STRING)
+
+
+def _read_csv(path: Path, table: Schema, form: CsvFormat) -> OpenedFile:
+    warnings = Warnings()
+    head = _read_head(path, form, warnings)
+    connection = connect()
+    source = _csv_source(path, head)
+    explain = partial(_csv_error, path, head)
+    types = {fold(column.name): str(column.field_type) for column in table.fields}
     try:
-        rows, kinds, missing = _infer(connection, source, names)
-        if rows == 0:
-            raise FileError("the file has a header and no rows", code="empty_file")
         with _refusing_misfits():
-            check_names(form.types, names)
-            texts = {name: _value(name, _MISSING) for name in form.types}
-            check_texts(connection, source, texts, form.types)
+            check_names(form.types, head.names)
+        columns = [
+            _CsvColumn(index, name, list_forms(types.get(fold(name)), form.types.get(name)))
+            for index, name in enumerate(head.names)
+        ]
+        rows = _find_types(connection, source, columns)
+        if rows == 0 and form.types.keys() != set(head.names):
+            message = "the file has a header and no rows: it can be loaded once each column is given a type"
+            raise FileError(message, code="empty_file")
+        _check_columns(connection, source, columns, partial(_find_line, path, head))
+        _collect_warnings(connection, source, columns, partial(_find_line, path, head), warnings)
     except duckdb.Error as error:
         raise explain(error) from None
-    kinds = _suit(connection, source, names=names, kinds=kinds, missing=missing, table_schema=table_schema)
-    cast = ", ".join(
-        _cast(name, BY_ICEBERG[form.types[name]], _MISSING) if name in form.types else _cast(name, kind, missing)
-        for name, kind in zip(names, kinds, strict=True)
-    )
-    return _stream(connection, f"SELECT {cast} FROM {source}", rows, explain)
+    casts = ", ".join(f"{column.form.convert(quote(column.name))} AS {quote(column.name)}" for column in columns)
+    reader = connection.sql(f"SELECT {casts} FROM {source}").to_arrow_reader(BATCH_ROWS)
+    uuids = [index for index, column in enumerate(columns) if column.form.word == "uuid"]
+    schema, batches = _restore_uuids(reader, uuids)
+    return OpenedFile(schema, rows, _explained(batches, explain), connection=connection, warnings=warnings)
 
 
-@dataclass(frozen=True)
-class Sample:
-    """The beginning of a file, for somebody to look at before it is loaded."""
-
-    columns: Sequence[tuple[str, str]]
-    """Names with the types that these rows suggest, in Iceberg's words for CSV."""
-    rows: Sequence[Sequence[str | None]]
-    delimiter: str = ""
-
-
-def sample_csv(path: Path, form: CsvFormat, *, shown: int) -> Sample:
-    """Read the first rows of a CSV file as texts, and find their types.
-
-    Raises:
-        FileError: these rows cannot be read.
-
-    """
-    _check_not_empty(path)
-    separator, names = _read_header(path, form)
-    source = f"(SELECT * FROM {_csv_source(path, separator, names, form)} LIMIT {SAMPLE_ROWS})"
-    with _connect() as connection:
+def _sample_csv(path: Path, form: CsvFormat, *, shown: int) -> Sample:
+    """Read the first rows of a CSV file as texts, and find their types."""
+    warnings = Warnings()
+    head = _read_head(path, form, warnings)
+    source = f"(SELECT * FROM {_csv_source(path, head)} LIMIT {SAMPLE_ROWS})"
+    columns = [_CsvColumn(index, name, list_forms(None, None)) for index, name in enumerate(head.names)]
+    with connect() as connection:
         try:
-            _, kinds, _ = _infer(connection, source, names)
+            _find_types(connection, source, columns)
+            _collect_warnings(connection, source, columns, partial(_find_line, path, head), warnings)
             rows = connection.execute(f"SELECT * FROM {source} LIMIT {int(shown)}").fetchall()
         except duckdb.Error as error:
-            raise _csv_error(path, separator, len(names), error) from None
-    words = {kind: word for word, kind in BY_ICEBERG.items()}
-    return Sample(
-        list(zip(names, (words[kind] for kind in kinds), strict=True)), [_cut(row) for row in rows], separator
-    )
+            raise _csv_error(path, head, error) from None
+    types = [(column.name, column.form.word) for column in columns]
+    return Sample(types, [cut(row) for row in rows], head.separator, warnings.sentences())
 
 
-def _csv_source(path: Path, separator: str, names: Sequence[str], form: CsvFormat) -> str:
-    columns = ", ".join(f"{_text(name)}: 'VARCHAR'" for name in names)
-    header = "true" if form.has_header else "false"
-    return (
-        f"read_csv({_text(str(path))}, auto_detect=false, header={header}, delim={_text(separator)}, quote='\"', "
-        f"escape='\"', strict_mode=true, null_padding=false, max_line_size={MAX_LINE_BYTES}, "
-        f"buffer_size={BUFFER_BYTES}, columns={{{columns}}})"
+def _csv_source(path: Path, head: _Head) -> str:
+    # after a byte order mark, DuckDB finds the end of a quoted header of several lines only if it takes it for a row
+    is_row = head.has_header and head.has_mark and head.lines > 1 and not head.skipped
+    columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in head.names)
+    source = (
+        f"read_csv({literal(str(path))}, auto_detect=false, header={'true' if head.has_header and not is_row else 'false'}, "
+        f"skip={head.skipped}, delim={literal(head.separator)}, quote='\"', escape='\"', strict_mode=true, "
+        f"null_padding=false, allow_quoted_nulls=false, max_line_size={MAX_LINE_BYTES}, buffer_size={BUFFER_BYTES}, "
+        f"columns={{{columns}}})"
     )
+    return f"(SELECT * FROM {source} OFFSET 1)" if is_row else source
 
 
 @contextmanager
@@ -199,142 +213,223 @@ def _refusing_misfits() -> Iterator[None]:
         raise FileError(str(error), code="type") from None
 
 
-def _read_header(path: Path, form: CsvFormat) -> tuple[str, list[str]]:
-    with path.open("rb") as file:
-        first = file.readline(MAX_LINE_BYTES)
+def _read_head(path: Path, form: CsvFormat, warnings: Warnings) -> _Head:
+    if is_blank(path):
+        raise refuse_empty()
     try:
-        text = first.decode("utf-8-sig").rstrip("\r\n")
+        skipped, named, record = _read_first_record(path)
     except UnicodeDecodeError:
-        raise FileError("the file is not UTF-8 text", code="broken_row", line=1) from None
-    if "\0" in text:
-        raise FileError("this is not a CSV file", code="broken_file", line=1)
-    separator = form.delimiter or max(_SEPARATORS, key=lambda mark: (text.count(mark), -_SEPARATORS.index(mark)))
+        raise FileError("the file is not UTF-8 text", code="broken_row", line=_undecodable_line(path)) from None
+    if "\0" in record:
+        raise FileError("this is not a CSV file", code="broken_file", line=skipped + 1)
+    separator = form.delimiter or named or _find_separator(record)
+    csv.field_size_limit(MAX_LINE_BYTES)
+    reader = csv.reader(io.StringIO(record, newline=""), delimiter=separator, strict=True)
     try:
-        names = [name.strip() for name in next(csv.reader([text], delimiter=separator, strict=True), [])]
+        written = next(reader, [])
     except csv.Error as error:
-        raise FileError(f"the header cannot be read: {error}", code="broken_row", line=1) from None
-    _check_width(len(names))
+        raise FileError(f"the header cannot be read: {error}", code="broken_row", line=skipped + 1) from None
+    check_width(len(written))
+    names = [name.strip() for name in written]
+    with path.open("rb") as file:
+        has_mark = file.read(3) == b"\xef\xbb\xbf"
+    head = partial(_Head, separator, has_header=form.has_header, skipped=skipped, has_mark=has_mark)
     if not form.has_header:
-        return separator, [f"column_{number}" for number in range(1, len(names) + 1)]
-    for number, name in enumerate(names, 1):
+        return head(names=[f"column_{number}" for number in range(1, len(names) + 1)], lines=0)
+    for number, (name, text) in enumerate(zip(names, written, strict=True), 1):
         if not name:
-            raise FileError(f"column {number} has no name in the header", code="bad_header", line=1)
+            raise FileError(f"column {number} has no name in the header", code="bad_header", line=skipped + 1)
+        if name != text:
+            warnings.add(name, "the header has spaces around its name, which are left out")
     if (twins := find_twin(names)) is not None:
-        raise FileError(f"the header names column {twins[1]!r} twice", code="bad_header", line=1)
-    return separator, names
+        raise FileError(f"the header names column {twins[1]!r} twice", code="bad_header", line=skipped + 1)
+    return head(names=names, lines=reader.line_num)
 
 
-def _infer(
-    connection: duckdb.DuckDBPyConnection, source: str, names: Sequence[str]
-) -> tuple[int, list[str], tuple[str, ...]]:
-    """Return the number of rows, the type of each column and the words that mean NULL in this file.
+def _read_first_record(path: Path) -> tuple[int, str, str]:
+    """Return the number of lines before the first record, the delimiter that one of them names, and the record's lines."""
+    skipped, named, record, is_open = 0, "", "", False
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        while len(record) < MAX_LINE_BYTES and (line := file.readline(MAX_LINE_BYTES)):
+            match = _SEPARATOR_LINE.fullmatch(line.rstrip("\r\n"))
+            if not record and not named and match:
+                skipped, named = skipped + 1, match[1]
+            elif not record and not line.strip("\r\n"):
+                skipped += 1
+            else:
+                record += line
+                is_open ^= line.count('"') % 2 == 1
+                if not is_open:
+                    break
+    return skipped, named, record
 
-    A first look at some rows says which type each column may have; the scans of the whole file then ask about that one
-    alone, and again about the next where some value does not fit.
+
+def _find_separator(record: str) -> str:
+    outside = re.sub('"[^"]*"', "", record)
+    return max(_SEPARATORS, key=lambda mark: (outside.count(mark), -_SEPARATORS.index(mark)))
+
+
+def _find_types(connection: duckdb.DuckDBPyConnection, source: str, columns: Sequence[_CsvColumn]) -> int:
+    """Find the type of each column, and return the number of rows.
+
+    A look at the first rows says which forms each column can have. The scans of the whole file then ask about the first of
+    them alone, and again about the next one if a value does not fit.
     """
-    head = f"(SELECT * FROM {source} LIMIT {SAMPLE_ROWS})"
-    everything = [tuple(range(len(_KINDS)))] * len(names)
-    _, filled, present, fitting = _count(connection, head, names, everything)
-    left = [
-        [kind for kind in range(len(_KINDS)) if fitting[index][kind] == present[index]] for index in range(len(names))
-    ]
-    while True:
-        column_kinds = [tuple(kinds[:1]) for kinds in left]
-        rows, filled, present, fitting = _count(connection, source, names, column_kinds)
-        misfits = [
-            index for index, kinds in enumerate(column_kinds) if any(fitting[index][k] < present[index] for k in kinds)
-        ]
-        if not misfits:
-            break
-        for index in misfits:
-            left[index].pop(0)
-    # a column of NULLs alone fits everything and is text
-    kinds = [
-        _KINDS[candidates[0]][0] if candidates and present[index] else "VARCHAR"
-        for index, candidates in enumerate(left)
-    ]
-    marks = any(kind != "VARCHAR" and filled[index] > present[index] for index, kind in enumerate(kinds))
-    return rows, kinds, _MISSING if marks else ()
+    for rows in (GLANCED_ROWS, SAMPLE_ROWS):
+        _drop_forms(connection, f"(SELECT * FROM {source} LIMIT {rows})", columns, at_a_glance=rows == GLANCED_ROWS)
+    pending: Sequence[_CsvColumn] = columns
+    rows = 0
+    while pending:
+        rows = _measure(connection, source, pending)
+        pending = [column for column in pending if column.forms and not _keeps_form(connection, source, column)]
+        for column in pending:
+            column.forms.pop(0)
+    return rows
 
 
-def _count(
-    connection: duckdb.DuckDBPyConnection, source: str, names: Sequence[str], column_kinds: Sequence[Sequence[int]]
-) -> tuple[int, list[int], list[int], list[dict[int, int]]]:
-    """Scan once: rows; then for each column the filled fields, those that are a value, and those that fit each kind."""
+def _drop_forms(
+    connection: duckdb.DuckDBPyConnection, head: str, columns: Sequence[_CsvColumn], *, at_a_glance: bool
+) -> None:
+    """Drop the forms that some of the first rows do not have; at a glance, those of inferred types alone."""
+    pending = [
+        (column, form)
+        for column in columns
+        for form in column.forms
+        if form.word != STRING and (form.is_inferred or not at_a_glance)
+    ]
+    misfits = []
+    for column, form in pending:
+        fits = form.glance if at_a_glance else form.fits
+        misfits.append(
+            f"count_if(NOT coalesce({fits(_value(column, form))}, false) AND {_value(column, form)} IS NOT NULL)"
+        )
+    if misfits:
+        counts = connection.execute(f"SELECT {', '.join(misfits)} FROM {_with_values(head, pending)}").fetchall()[0]
+        for (column, form), count in zip(pending, counts, strict=True):
+            if count:
+                column.forms.remove(form)
+
+
+def _measure(connection: duckdb.DuckDBPyConnection, source: str, columns: Sequence[_CsvColumn]) -> int:
+    """Scan once for the facts about each column's first form; return the number of rows."""
+    pending = [(column, column.form) for column in columns]
     parts = ["count(*)"]
-    for name, kinds in zip(names, column_kinds, strict=True):
-        value = _value(name, _MISSING)
-        parts += [f"count({_name(name)})", f"count({value})"]
-        parts += [f"count_if({_fits(value, *_KINDS[kind])})" for kind in kinds]
-    counts = iter(connection.execute(f"SELECT {', '.join(parts)} FROM {source}").fetchall()[0])
-    rows, filled, present, fitting = int(next(counts, 0)), [], [], []
-    for kinds in column_kinds:
-        filled.append(int(next(counts)))
-        present.append(int(next(counts)))
-        fitting.append({kind: int(next(counts) or 0) for kind in kinds})
-    return rows, filled, present, fitting
+    for column, form in pending:
+        column.findings = Findings(form)
+        facts = form.facts(_value(column, form))
+        column.findings.facts = dict.fromkeys(facts, 0)
+        parts += [f"count({_value(column, form)})", *facts.values()]
+    counts = connection.execute(f"SELECT {', '.join(parts)} FROM {_with_values(source, pending)}").fetchall()[0]
+    rows, *numbers = (int(count or 0) for count in counts)
+    left = iter(numbers)
+    for column, _ in pending:
+        column.findings.present = next(left)
+        column.findings.add({name: next(left) for name in column.findings.facts})
+    return rows
 
 
-def _fits(value: str, kind: str, pattern: str) -> str:
-    if kind == "BIGINT":  # writing the number again must give the same text: fast, and no leading zero is lost
-        return f"CAST(TRY_CAST({value} AS BIGINT) AS VARCHAR) = {value}"
-    fits = f"regexp_full_match({value}, {_text(pattern)}) AND TRY_CAST({value} AS {kind}) IS NOT NULL"
-    return f"{fits} AND NOT regexp_full_match({value}, {_text(_TOO_LONG)})" if kind == "DOUBLE" else fits
+def _value(column: _CsvColumn, form: Form) -> str:
+    """Return the name of the texts of a column that are values, in `_with_values`."""
+    return f"{'t' if form.word == STRING else 'n' if form.is_number else 'v'}{column.index}"
 
 
-def _suit(
+def _with_values(source: str, pending: Sequence[tuple[_CsvColumn, Form]]) -> str:
+    """Return the SQL of the texts that are asked about, under short names: they are written many times."""
+    values = {_value(column, form): form.value(quote(column.name)) for column, form in pending}
+    return f"(SELECT {', '.join(f'{value} AS {name}' for name, value in values.items())} FROM {source})"
+
+
+def _keeps_form(connection: duckdb.DuckDBPyConnection, source: str, column: _CsvColumn) -> bool:
+    """Return whether the whole column can have its first form."""
+    findings = column.findings
+    if not findings.fits or findings.form.word != "double" or not findings.form.is_inferred:
+        return findings.fits
+    if not findings.is_number_by_its_texts:
+        return False
+    return not findings.may_share_values or not connection.execute(find_collision(source, column.name)).fetchall()
+
+
+def _check_columns(
     connection: duckdb.DuckDBPyConnection,
     source: str,
-    *,
-    names: Sequence[str],
-    kinds: Sequence[str],
-    missing: Sequence[str],
-    table_schema: Schema,
-) -> list[str]:
-    """Prefer the types of the table that is appended to, where every value fits them."""
-    table = _list_types(table_schema)
-    suited = []
-    for name, kind in zip(names, kinds, strict=True):
-        target = table.get(fold(name))
-        if target is None or target == kind:
-            suited.append(kind)
-            continue
-        value = _value(name, missing)
-        misfit = f"TRY_CAST({value} AS {target}) IS NULL"
-        if target in {"INTEGER", "BIGINT"}:  # casting would round
-            misfit = f"CAST(TRY_CAST({value} AS {target}) AS VARCHAR) IS DISTINCT FROM {value}"
-        query = f"SELECT count(*) FROM {source} WHERE {value} IS NOT NULL AND {misfit}"
-        misfits = connection.execute(query).fetchall()[0]
-        # a text column takes anything; a date is not read from '5', nor a number from 'true'
-        fits = misfits[0] == 0 and (target == "VARCHAR" or kind == "VARCHAR" or {target, kind} <= _NUMBERS)
-        suited.append(target if fits else kind)
-    return suited
+    columns: Sequence[_CsvColumn],
+    find_line: Callable[[int], int],
+) -> None:
+    """Refuse the first value that is not of the type that a user chose, or that the table has."""
+    for column in columns:
+        if not column.forms and not column.tried.is_inferred:
+            row, text = _find_first(connection, source, column.name, column.tried, "fit")
+            message = explain_misfit(text, column.name, column.tried)
+            raise FileError(message, code="type" if column.tried.is_chosen else "schema", line=find_line(row))
 
 
-_NUMBERS = {"INTEGER", "BIGINT", "FLOAT", "DOUBLE"}
+def _collect_warnings(
+    connection: duckdb.DuckDBPyConnection,
+    source: str,
+    columns: Sequence[_CsvColumn],
+    find_line: Callable[[int], int],
+    warnings: Warnings,
+) -> None:
+    for column in columns:
+        for fact, explain in WARNINGS.items():
+            if count := column.findings.facts.get(fact, 0):
+                row, _ = _find_first(connection, source, column.name, column.form, fact)
+                warnings.add(column.name, explain(count, find_line(row)))
 
 
-def _value(name: str, missing: Sequence[str]) -> str:
-    if not missing:
-        return _name(name)
-    return f"CASE WHEN {_name(name)} IN ({', '.join(map(_text, missing))}) THEN NULL ELSE {_name(name)} END"
+def _find_first(
+    connection: duckdb.DuckDBPyConnection, source: str, name: str, form: Form, fact: str
+) -> tuple[int, str]:
+    """Return the number of the first row that a fact counts, and its text."""
+    value = form.value(quote(name))
+    query = (
+        f"SELECT place, value FROM (SELECT row_number() OVER () AS place, {value} AS value FROM {source}) "
+        f"WHERE value IS NOT NULL AND {form.first(fact, 'value')} ORDER BY place LIMIT 1"
+    )
+    row, text = connection.execute(query).fetchall()[0]
+    return int(row), str(text)
 
 
-def _cast(name: str, kind: str, missing: Sequence[str]) -> str:
-    return f"CAST({_value(name, missing)} AS {kind}) AS {_name(name)}"
+def _find_line(path: Path, head: _Head, row: int) -> int:
+    """Return the line on which a row begins: quoted values may span several, and empty lines are no rows."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        for _ in range(head.skipped):
+            file.readline()
+        line, rows = head.skipped, 0 if not head.has_header else -1
+        reader = csv.reader(file, delimiter=head.separator)
+        for values in reader:
+            first, line = line + 1, head.skipped + reader.line_num
+            rows += bool(values) or len(head.names) == 1
+            if rows == row:
+                return first
+    return 0
 
 
-def _csv_error(path: Path, separator: str, width: int, error: duckdb.Error) -> FileError:
+def _restore_uuids(reader: pa.RecordBatchReader, columns: Sequence[int]) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    schema = reader.schema
+    for index in columns:
+        schema = schema.set(index, schema.field(index).with_type(pa.uuid()))
+
+    def restore() -> Iterator[pa.RecordBatch]:
+        for batch in reader:
+            arrays = [as_uuids(column) if index in columns else column for index, column in enumerate(batch.columns)]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    return schema, restore() if columns else iter(reader)
+
+
+def _csv_error(path: Path, head: _Head, error: duckdb.Error) -> FileError:
     """Find the broken row again with the line numbers that an editor shows."""
     if isinstance(error, duckdb.OutOfMemoryException):
         return FileError("the file needs more memory than an upload may use", code="memory")
-    csv.field_size_limit(MAX_LINE_BYTES)
-    line = 0
+    line, width = head.skipped, len(head.names)
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file, delimiter=separator, strict=True)
+            for _ in range(head.skipped):
+                file.readline()
+            reader = csv.reader(file, delimiter=head.separator, strict=True)
             for row in reader:
-                first, line = line + 1, reader.line_num
+                first, line = line + 1, head.skipped + reader.line_num
                 if len(row) not in (0, width) or (not row and width > 1):
                     values = "1 value" if len(row) == 1 else f"{len(row)} values"
                     return FileError(f"expected {width} values, found {values}", code="broken_row", line=first)
@@ -349,6 +444,18 @@ def _csv_error(path: Path, separator: str, width: int, error: duckdb.Error) -> F
     return FileError(message, code="broken_row", line=int(place[1]) if place else 0)
 
 
+def _explained(
+    reader: Iterator[pa.RecordBatch], explain: Callable[[duckdb.Error], FileError]
+) -> Iterator[pa.RecordBatch]:
+    """Pass rows on; some of what is wrong with a file shows only while it is read."""
+    try:
+        yield from reader
+    except duckdb.Error as error:
+        raise explain(error) from None
+    except pa.ArrowException as error:
+        raise explain(duckdb.Error(str(error))) from None
+
+
 def _undecodable_line(path: Path) -> int:
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
@@ -359,218 +466,20 @@ def _undecodable_line(path: Path) -> int:
     return 0
 
 
-# --- JSON lines -----------------------------------------------------------------------------------
-
-
-def read_json_lines(path: Path, table_schema: Schema, types: Mapping[str, str] | None = None) -> OpenedFile:
-    """Open a file with one JSON object on each line; `types` are those that somebody chose, by column."""
-    _check_not_empty(path)
-    _check_members(path)
-    connection = _connect()
-    source = _json_source(path, sampled="-1")
-    try:
-        described = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
-        counted = connection.execute(f"SELECT count(*) FROM {source}").fetchall()[0]
-    except duckdb.OutOfMemoryException:
-        raise
-    except duckdb.Error as error:
-        raise _json_error(path, error) from None
-    _check_width(len(described))
-    table = _list_types(table_schema)
-    kinds = {name: kind for name, kind, *_ in described}
-    words = types or {}
-    cast = ", ".join(
-        _cast(name, BY_ICEBERG[words[name]], ()) if name in words else _json_cast(name, kind, table.get(fold(name)))
-        for name, kind in kinds.items()
-    )
-    try:
-        if words:
-            source = _choose_json(connection, path, source, kinds, words)
-        return _stream(connection, f"SELECT {cast} FROM {source}", int(counted[0]), partial(_json_error, path))
-    except duckdb.Error as error:
-        raise _json_error(path, error) from None
-
-
-def _choose_json(
-    connection: duckdb.DuckDBPyConnection, path: Path, source: str, names: Iterable[str], words: Mapping[str, str]
-) -> str:
-    """Return, as SQL, the file with the texts of the columns that somebody chose a type for.
-
-    What DuckDB has made of them already may have lost something: digits, or how a date was written.
-    """
-    with _refusing_misfits():
-        check_names(words, names)
-    columns = ", ".join(f"{_text(name)}: 'JSON'" for name in words)
-    raw = read_raw(
-        f"read_json({_text(str(path))}, format='newline_delimited', records=true, maximum_object_size={MAX_LINE_BYTES}, "
-        f"columns={{{columns}}})",
-        words,
-    )
-    with _refusing_misfits():
-        check_texts(connection, raw, {name: _name(name) for name in words}, words)
-    rest = ", ".join(_name(name) for name in names if name not in words)
-    return f"((SELECT {rest} FROM {source}) POSITIONAL JOIN {raw})" if rest else raw
-
-
-def sample_json_lines(path: Path, *, shown: int) -> Sample:
-    """Read the first objects of a file with one on each line.
-
-    Raises:
-        FileError: they cannot be read.
-
-    """
-    _check_not_empty(path)
-    _check_members(path, most_bytes=LOOKED_AT_BYTES)
-    source = _json_source(path, sampled=str(SAMPLE_ROWS))
-    with _connect() as connection:
-        try:
-            described = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
-            _check_width(len(described))
-            texts = ", ".join(f"CAST({_name(name)} AS VARCHAR)" for name, *_ in described)
-            rows = connection.execute(f"SELECT {texts} FROM {source} LIMIT {int(shown)}").fetchall()
-        except duckdb.OutOfMemoryException:
-            raise
-        except duckdb.Error as error:
-            raise _json_error(path, error) from None
-    words = {kind: word for word, kind in BY_ICEBERG.items()} | {"TIMESTAMP WITH TIME ZONE": "timestamptz"}
-    return Sample([(name, words.get(kind, kind.lower())) for name, kind, *_ in described], [_cut(row) for row in rows])
-
-
-def _json_source(path: Path, *, sampled: str) -> str:
-    """Return the objects of a file, of the types that so many of them suggest; -1: all of them."""
-    return (
-        f"read_json({_text(str(path))}, format='newline_delimited', records=true, sample_size={sampled}, "
-        f"map_inference_threshold=-1, maximum_object_size={MAX_LINE_BYTES})"
-    )
-
-
-def _check_members(path: Path, *, most_bytes: float = math.inf) -> None:
-    """Refuse objects of too many different members before DuckDB makes columns of them, which takes it hours.
-
-    A line that cannot be read is passed over: the reading says what is wrong with it.
-    """
-    members = _Members()
-    with path.open("rb") as file:
-        while file.tell() < most_bytes and (line := file.readline(MAX_LINE_BYTES)):
-            with suppress(ValueError, RecursionError):
-                members.note(_read_line(line))
-            _check_width(members.count)
-    if (twins := find_twin(members.columns)) is not None:
-        message = f"the keys {twins[0]!r} and {twins[1]!r} name one column: write one of them in all lines"
-        raise FileError(message, code="bad_header")
-
-
-def _read_line(line: bytes) -> object:
-    try:
-        return _decode_json(line)
-    except (msgspec.DecodeError, RecursionError):
-        return load_json(line)  # takes more, as DuckDB does: Infinity, and halves of characters
-
-
-class _Members:
-    """The members of values, each of which becomes a column or a field in one."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._names: dict[str, Any] = {}
-        """Each with those below it; what a list holds is below one nameless member."""
-
-    @property
-    def columns(self) -> Iterable[str]:
-        """The members of the objects themselves, in the order in which they first occurred."""
-        return self._names
-
-    def note(self, value: object) -> None:
-        """Add those of one more value."""
-        self._note(value, self._names)
-
-    def _note(self, value: object, names: dict[str, Any]) -> None:
-        if isinstance(value, list):
-            below = names.setdefault("", {})
-            for inner in value:
-                if isinstance(inner, dict | list):
-                    self._note(inner, below)
-        elif isinstance(value, dict):
-            for name, inner in value.items():
-                if name not in names:
-                    names[name] = {}
-                    self.count += 1
-                if isinstance(inner, dict | list):
-                    self._note(inner, names[name])
-
-
-def _json_cast(name: str, kind: str, chosen_type: str | None) -> str:
-    is_scalar = not any(mark in kind for mark in ("STRUCT", "[", "MAP"))
-    if chosen_type == "VARCHAR" and is_scalar:
-        kind = "VARCHAR"
-    elif chosen_type == "DOUBLE" and kind in {"BIGINT", "UBIGINT", "HUGEINT"}:
-        kind = "DOUBLE"
-    elif kind in {'"NULL"', "NULL"} or (is_scalar and kind in {"JSON", "UUID", "HUGEINT", "UBIGINT", "TIME"}):
-        kind = "VARCHAR"
-    # values of several types stay JSON text, nested ones too
-    kind = kind.replace('"NULL"', "VARCHAR").replace("JSON", "VARCHAR").replace("UBIGINT", "DOUBLE")
-    return f"CAST({_name(name)} AS {kind}) AS {_name(name)}"
-
-
-class RepeatedKey(ValueError):
-    """A key that occurs twice in one object; the message says which."""
-
-
-def read_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object of JSON, each of whose keys occurs once.
-
-    Raises:
-        RepeatedKey: one occurs again.
-
-    """
-    members: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in members:
-            message = f"the key {name!r} occurs twice in one object"
-            raise RepeatedKey(message)
-        members[name] = value
-    return members
-
-
-def _json_error(path: Path, error: duckdb.Error) -> FileError:
-    """Find the broken line by reading as people do, line by line."""
-    if isinstance(error, duckdb.OutOfMemoryException):
-        return FileError("the file needs more memory than an upload may use", code="memory")
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            if number == 1 and line.startswith(codecs.BOM_UTF8):
-                message = "the file begins with a byte order mark: save it as UTF-8 without one"
-                return FileError(message, code="broken_row", line=1)
-            if not line.strip():
-                continue
-            try:
-                value = load_json(line, object_pairs_hook=read_members)
-            except UnicodeDecodeError:
-                return FileError("this is not UTF-8 text", code="broken_row", line=number)
-            except RepeatedKey as problem:
-                return FileError(str(problem), code="broken_row", line=number)
-            except ValueError as problem:
-                return FileError(f"this is not JSON: {problem}", code="broken_row", line=number)
-            if not isinstance(value, dict):
-                return FileError("expected one JSON object on each line", code="broken_row", line=number)
-    message = str(error).partition("\n")[0].replace(str(path), "the file")
-    return FileError(message, code="broken_file")
-
-
 # --- Parquet --------------------------------------------------------------------------------------
 
 
-def read_parquet(path: Path, table_schema: Schema, types: Mapping[str, str] | None = None) -> OpenedFile:
+def _read_parquet(path: Path, types: Mapping[str, str]) -> OpenedFile:
     """Open a Parquet file; `types` are those that somebody chose, by column."""
-    _ = table_schema
-    _check_not_empty(path)
+    if is_blank(path):
+        raise refuse_empty()
     file, batches = open_parquet(path, path.stat().st_size)
     schema = file.schema_arrow.remove_metadata()
     if types:
         with _refusing_misfits():
             schema = type_schema(schema, types)
         batches = _typed(batches, types)
-    return OpenedFile(schema, file.metadata.num_rows, batches, file)
+    return OpenedFile(schema, file.metadata.num_rows, batches)
 
 
 def open_parquet(source: Path | pa.NativeFile, size: int) -> tuple[pq.ParquetFile, Iterator[pa.RecordBatch]]:
@@ -586,7 +495,7 @@ def open_parquet(source: Path | pa.NativeFile, size: int) -> tuple[pq.ParquetFil
         raise FileError(f"this is not a Parquet file: {error}", code="broken_file") from None
     except UnicodeDecodeError:
         raise FileError("the name of a column is not UTF-8", code="broken_file") from None
-    _check_width(file.metadata.num_columns)
+    check_width(file.metadata.num_columns)
     groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
     _check_decoded(sum(group.total_byte_size for group in groups), size)  # what the footer claims, which may lie
     sample = next(file.iter_batches(SAMPLED_ROWS, use_threads=False), None)
@@ -627,18 +536,12 @@ def _typed(batches: Iterator[pa.RecordBatch], types: Mapping[str, str]) -> Itera
         yield from cast_batches(batches, types)
 
 
-def sample_parquet(path: Path, *, shown: int) -> Sample:
-    """Read the first rows of a Parquet file.
-
-    Raises:
-        FileError: they cannot be read.
-
-    """
-    with read_parquet(path, Schema()) as source:
+def _sample_parquet(path: Path, *, shown: int) -> Sample:
+    with _read_parquet(path, {}) as source:
         first = next(source.batches(), None)
         rows = [] if first is None else first.slice(0, shown).to_pylist()
         columns = [(column.name, str(column.type)) for column in source.schema]
-    return Sample(columns, [_cut([row[name] for name, _ in columns]) for row in rows])
+    return Sample(columns, [cut([row[name] for name, _ in columns]) for row in rows])
 
 
 def _count_decoded(batches: Iterator[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
@@ -685,66 +588,3 @@ def _check_decoded(decoded: int, size: int) -> None:
             "often is loaded by a transform that makes it"
         )
         raise FileError(message, code="decodes_to_too_much")
-
-
-# --- shared ---------------------------------------------------------------------------------------
-
-
-def _list_types(schema: Schema) -> dict[str, str | None]:
-    """Return DuckDB's types for the columns of a table, by folded name."""
-    return {fold(field.name): BY_ICEBERG.get(str(field.field_type)) for field in schema.fields}
-
-
-def _cut(row: Iterable[object]) -> list[str | None]:
-    return [None if value is None else str(value)[:SHOWN_CHARACTERS] for value in row]
-
-
-def _check_width(columns: int) -> None:
-    if columns > MOST_COLUMNS:
-        message = f"the file has {columns:,} columns, more than the {MOST_COLUMNS:,} that a file may have"
-        raise FileError(message, code="too_many_columns")
-
-
-def _check_not_empty(path: Path) -> None:
-    with path.open("rb") as file:
-        while chunk := file.read(1 << 20):
-            if chunk.strip(b"\xef\xbb\xbf\r\n\t "):
-                return
-    raise FileError("the file is empty", code="empty_file")
-
-
-def _connect() -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect(
-        config={"memory_limit": MEMORY_LIMIT, "temp_directory": "/tmp/upload", "threads": "2"}  # noqa: S108 - private
-    )
-    connection.execute("SET TimeZone = 'UTC'")
-    return connection
-
-
-def _stream(
-    connection: duckdb.DuckDBPyConnection, query: str, rows: int, explain: Callable[[duckdb.Error], FileError]
-) -> OpenedFile:
-    reader = connection.sql(query).to_arrow_reader(BATCH_ROWS)
-    return OpenedFile(reader.schema, rows, _explained(reader, explain), connection)
-
-
-def _explained(
-    reader: Iterator[pa.RecordBatch], explain: Callable[[duckdb.Error], FileError]
-) -> Iterator[pa.RecordBatch]:
-    """Pass rows on; some of what is wrong with a file shows only while it is read."""
-    try:
-        yield from reader
-    except duckdb.Error as error:
-        raise explain(error) from None
-    except pa.ArrowException as error:
-        raise explain(duckdb.Error(str(error))) from None
-
-
-def _text(value: str) -> str:
-    escaped = value.replace("'", "''")
-    return f"'{escaped}'"
-
-
-def _name(value: str) -> str:
-    escaped = value.replace('"', '""')
-    return f'"{escaped}"'

@@ -21,7 +21,9 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from jobs.engine.read.files import SHOWN_CHARACTERS, FileError, open_parquet, read_members
+from jobs.engine.read.files import open_parquet
+from jobs.engine.read.json_lines import read_members
+from jobs.engine.read.opened import SHOWN_CHARACTERS, FileError
 from jobs.parsing import load_json
 
 MOST_CHARACTERS = 1_000_000

@@ -288,6 +288,10 @@ def test_a_seed_is_built_like_a_transform_and_only_when_it_changed(stack: Stack)
     assert stack.rows("/shop/codes", branch="codes")[1] == {"zip": "94103", "city": "San Francisco"}
     assert stack.rows("/shop/codes")[1] == {"zip": "94103", "city": None}
 
+    stack.commit({file: "zip,city\n", "pipeline.toml": types.replace(" }", ', city = "string" }')}, branch="codes")
+    assert stack.build("/shop/codes", branch="codes")["state"] == "COMPLETED"
+    assert stack.rows("/shop/codes", branch="codes") == []
+
     stack.commit({file: "zip,city\n10001,New York\n94103,San Francisco,USA\n"}, branch="codes")
     failed = stack.build("/shop/codes", branch="codes")
     assert failed["state"] == "FAILED"

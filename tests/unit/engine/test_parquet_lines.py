@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.engine.read.files import FileError
+from jobs.engine.read.opened import FileError
 from jobs.engine.read.parquet_lines import list_columns, make_lines, make_parquet
 
 NAIVE = st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31))

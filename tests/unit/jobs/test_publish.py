@@ -265,6 +265,14 @@ def test_a_seed_becomes_a_jobspec_that_moves_with_its_bytes_and_types(tmp_path: 
         ),
         ({"pipeline.toml": '\n[seeds."/nyc/b"]\ntypes = {}\n'}, "pipeline.toml:2", "there is no file seeds/nyc/b"),
         (
+            {
+                **SEEDS,
+                "seeds/nyc/a.parquet": f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\nsize 9\n",
+            },
+            "seeds/nyc/a.parquet:1",
+            "a Git LFS pointer",
+        ),
+        (
             {**SEEDS, "pipeline.toml": '[seeds."/nyc/carriers"]\ntypes = { code = "text" }\n'},
             "pipeline.toml:2",
             "type of 'code' must be one of boolean, int, ",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.engine.read.files import FileError
+from jobs.engine.read.opened import FileError
 from jobs.entrypoints import upload
 from jobs.protocol import StagedFile, UploadManifest
 
