@@ -217,7 +217,7 @@ class DatasetUpload(ApiView):
                 "properties": {"file": {"type": "string", "format": "binary"}},
             }
         },
-        responses={201: serializers.BuildDetailSerializer, **ACCEPTED},
+        responses={201: serializers.LoadedBuildSerializer, 202: serializers.LoadedBuildSerializer},
     )
     def post(self, request: Request, dataset_id: int) -> Response:
         """Load a file into a dataset: one transaction, all or nothing."""
@@ -238,6 +238,13 @@ class DatasetUpload(ApiView):
         )
         build = services.wait_for_build(build=build, seconds=UPLOAD_SECONDS)
         if not build.is_over:
-            return answer_build(build.pk, self)
+            return _answer_upload(build.pk, self, status=202)
         services.check_upload(build=build)
-        return answer_build(build.pk, self, status=201)
+        return _answer_upload(build.pk, self, status=201)
+
+
+def _answer_upload(build_id: int, view: ApiView, *, status: int) -> Response:
+    build = queries.get_build(view.principal, build_id)
+    queries.load_jobs([build])
+    answer = serializers.LoadedBuildSerializer(build, context=_look_up([build])).data
+    return Response(answer, status=status, headers={"Location": f"/api/v1/builds/{build_id}"})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from django.conf import settings
 from django.db import models
@@ -370,6 +370,7 @@ class JobOutput(models.Model):
     dataset = models.ForeignKey("datasets.Dataset", null=True, on_delete=models.SET_NULL, related_name="+")
     transaction = models.ForeignKey("datasets.Transaction", null=True, on_delete=models.SET_NULL, related_name="+")
     summary = models.JSONField(default=dict)
+    """A `protocol.OutputResult` without its origins; empty before the job has completed."""
 
     class Meta(TypedModelMeta):
         indexes: ClassVar = [models.Index(fields=["path", "-id"], name="output_newest")]
@@ -377,6 +378,17 @@ class JobOutput(models.Model):
 
     def __str__(self) -> str:
         return self.path
+
+    @property
+    def loaded_columns(self) -> list[dict[str, Any]]:
+        """The columns of the file that was loaded; earlier releases kept none."""
+        columns: list[dict[str, Any]] = self.summary.get("columns") or []
+        return columns
+
+    @property
+    def warnings(self) -> list[str]:
+        """What could not be kept of that file, each with its column."""
+        return [f"Column {column['name']}: {text}." for column in self.loaded_columns for text in column["warnings"]]
 
 
 class OutputColumns(models.Model):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from webapp.builds.models import Build, PublishedSpec
+from webapp.builds.models import Build, JobOutput, PublishedSpec
 from webapp.builds.rules.states import BuildState, JobState
 from webapp.core.inputs import Flag, Text
 from webapp.core.serializers import Fields, NounSerializer, TextOrNull
@@ -131,6 +132,15 @@ class JobInputSerializer(NounSerializer):
     from_job = serializers.CharField(source="from_job_id", allow_null=True)
 
 
+class LoadedColumnSerializer(NounSerializer):
+    """A column of a file that was loaded."""
+
+    name = serializers.CharField()
+    type = serializers.CharField(help_text="as Iceberg writes it")
+    nulls = serializers.IntegerField(help_text="rows without a value")
+    warnings = serializers.ListField(child=serializers.CharField(), help_text="what could not be kept of its values")
+
+
 class JobOutputSerializer(NounSerializer):
     """What a job writes."""
 
@@ -139,7 +149,15 @@ class JobOutputSerializer(NounSerializer):
     dataset = serializers.IntegerField(source="dataset_id", allow_null=True)
     transaction = serializers.CharField(source="transaction_id", allow_null=True)
     state = serializers.ChoiceField(choices=list(TransactionState), source="transaction.state", allow_null=True)
-    summary = serializers.DictField()
+    summary = serializers.SerializerMethodField(help_text="rows, and how they were written")
+    columns = LoadedColumnSerializer(
+        many=True, source="loaded_columns", help_text="of an upload or a seed, as its file had them; empty of others"
+    )
+
+    @extend_schema_field(serializers.DictField)
+    def get_summary(self, output: JobOutput) -> dict[str, Any]:
+        """Leave out what has a member of its own."""
+        return {name: value for name, value in output.summary.items() if name != "columns"}
 
 
 class JobSerializer(TransformSerializer):
@@ -171,6 +189,17 @@ class BuildDetailSerializer(BuildSerializer):
 
     plan = PlanSerializer(allow_null=True)
     jobs = JobSerializer(many=True)
+
+
+class LoadedBuildSerializer(BuildDetailSerializer):
+    """The build of an upload, and the columns of its file; none before it is completed."""
+
+    columns = serializers.SerializerMethodField()
+
+    @extend_schema_field(LoadedColumnSerializer(many=True))
+    def get_columns(self, build: Build) -> list[dict[str, Any]]:
+        """Read them from the one output of its one job."""
+        return [column for job in build.jobs.all() for output in job.outputs.all() for column in output.loaded_columns]
 
 
 class PlannedBuildSerializer(NounSerializer):

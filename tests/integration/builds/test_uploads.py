@@ -27,6 +27,26 @@ def test_upload_replaces_and_appends(stack: Stack) -> None:
     assert stack.rows("/shop/up/plain") == [{"a": 9, "c": 1.5}]
 
 
+def test_an_upload_answers_with_columns_and_warnings(stack: Stack) -> None:
+    content = "n,at,word\n1,2024-01-01T10:00Z,NA\nNA,2024-01-01T10:00+02:00,\n"
+    first = stack.upload("/shop/up/told", content).json()
+    warning = "times are stored in UTC. 1 value had another offset or none, first on line 3"
+    assert first["columns"] == [
+        {"name": "n", "type": "long", "nulls": 1, "warnings": []},
+        {"name": "at", "type": "timestamptz", "nulls": 0, "warnings": [warning]},
+        {"name": "word", "type": "string", "nulls": 1, "warnings": []},
+    ]
+    (job,) = stack.call("GET", f"/builds/{first['id']}")["jobs"]
+    (output,) = job["outputs"]
+    assert output["columns"] == first["columns"]
+    assert "columns" not in output["summary"]
+    assert warning in stack.fragment(f"/builds/{first['id']}")
+    assert f"warning: column 'at': {warning}" in stack.log(job["id"])
+    refused = stack.upload("/shop/up/told", "n,at\n1.5,2024-01-01T10:00Z\n", mode="append").json()
+    assert (refused["line"], refused["code"]) == (2, "schema")
+    assert "column 'n': '1.5' is not a long, the type of the table's column" in refused["detail"]
+
+
 def test_upload_on_a_branch_leaves_master_alone(stack: Stack) -> None:
     stack.upload("/shop/up/branched", "a\n1\n")
     assert stack.upload("/shop/up/branched", "a\n2\n", branch="trial").status_code == 201
@@ -74,7 +94,8 @@ def test_a_program_says_how_a_file_is_read(stack: Stack) -> None:
     misfit = stack.upload(path, lines, name="rows.jsonl", types='{"n": "long"}')
     assert (misfit.status_code, misfit.json()["code"]) == (422, "type")
     assert misfit.json()["errors"]["types"] == [misfit.json()["detail"]]
-    assert "row 2: '2.5' in column 'n' is no long: choose another type for the column" in misfit.json()["detail"]
+    assert misfit.json()["line"] == 2
+    assert "line 2: column 'n': '2.5' is not a long. Choose another type for the column" in misfit.json()["detail"]
     answer = stack.upload(path, lines, name="rows.jsonl", types='{"code": "string"}')
     assert answer.status_code == 201, answer.text
     assert stack.rows(path)[0] == {"code": "7", "n": 1.0}

@@ -77,6 +77,8 @@ class JobRow:
     outputs: tuple[OutputRow, ...]
     percent: int | None
     progress: str
+    warnings: tuple[str, ...]
+    """What could not be kept of the file that it loaded."""
     started_at: datetime | None
     finished_at: datetime | None
     needs: tuple[str, ...]
@@ -286,6 +288,7 @@ def _describe_job(job: Job, build: Build, folder: str) -> JobRow:
         outputs=outputs,
         percent=percent,
         progress=progress,
+        warnings=tuple(warning for output in job.outputs.all() for warning in output.warnings),
         started_at=None if job.skipped else job.started_at,
         finished_at=job.finished_at,
         needs=tuple(f"job-{row.from_job}" if row.from_job else _source_id(row) for row in inputs),

@@ -46,6 +46,8 @@ class DraftSample:
     """Names and types."""
     rows: Sequence[Sequence[str | None]] = ()
     delimiter: str = ""
+    warnings: Sequence[str] = ()
+    """What cannot be kept of these rows."""
     problem: str = ""
     """Why there is none."""
 
@@ -97,5 +99,8 @@ def read_sample(draft: Draft, form: FileForm) -> DraftSample:
     if "problem" in answer:
         return DraftSample(problem=str(answer["problem"]))
     return DraftSample(
-        [(str(name), str(kind)) for name, kind in answer["columns"]], answer["rows"], answer["delimiter"]
+        [(str(name), str(kind)) for name, kind in answer["columns"]],
+        answer["rows"],
+        answer["delimiter"],
+        warnings=[f"{str(warning)[:1].upper()}{str(warning)[1:]}." for warning in answer["warnings"]],
     )
