@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import json
 import random
 import signal
 import socket
 import threading
 import time
 import urllib.error
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +153,15 @@ def test_another_repository_in_its_place_is_not_cloned(server: LiveServer, clone
     finally:
         whose.write_text(said)
     clone.git("fetch", "origin")
+
+
+def test_clients_of_git_lfs_are_told_that_there_is_none(server: LiveServer) -> None:
+    for route in ("objects/batch", "locks/verify"):
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            urllib.request.urlopen(f"{server.url('nyc')}/info/lfs/{route}", data=b"{}", timeout=20)
+        answer = caught.value
+        assert (answer.code, answer.headers["Content-Type"]) == (501, "application/vnd.git-lfs+json")
+        assert "git lfs untrack" in json.load(answer)["message"]
 
 
 def test_push_of_other_refs_is_refused(clone: Clone) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
@@ -56,7 +57,22 @@ PROCESSES = 32
 ROOM_EVERY = 4 * 1024 * 1024
 """So many bytes of a push arrive between two looks at the disk."""
 READ_SECONDS = 60
+LFS = "info/lfs/"
+"""Beginning of the routes of Git LFS."""
 _running: set[object] = set()
+
+
+class LfsNotOffered(AppError):
+    """A client asked for Git LFS; 501 tells it to go on without locks, and the message is shown to its user."""
+
+    status = 501
+    title = "Not implemented"
+    default_code = "no_lfs"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Git LFS is not supported here. Run `git lfs untrack` for these files, then commit the files themselves."
+        )
 
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
@@ -173,6 +189,8 @@ class _Call:
         return is_push(route=self.route, service=self.service)
 
     def check_route(self) -> None:
+        if self.route.startswith(LFS):
+            raise LfsNotOffered
         if (self.method, self.route) not in ROUTES:
             message = "There is nothing here. Clone /git/<repository>.git with Git 1.6.6 or newer."
             raise NotFound(message)
@@ -211,7 +229,10 @@ async def _refuse(send: Send, error: AppError) -> None:
     headers = [header for header in list_headers(error) if header[0] != "WWW-Authenticate"]
     if error.status == Unauthenticated.status:
         headers.append(("WWW-Authenticate", _REALM))
-    await send_answer(send, status=error.status, body=f"{error.detail}\n".encode(), kind=TEXT, headers=headers)
+    body, kind = f"{error.detail}\n".encode(), TEXT
+    if isinstance(error, LfsNotOffered):
+        body, kind = json.dumps({"message": error.detail}).encode(), "application/vnd.git-lfs+json"
+    await send_answer(send, status=error.status, body=body, kind=kind, headers=headers)
 
 
 def _enter(call: _Call) -> tuple[Principal, Repository, int]:
