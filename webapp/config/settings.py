@@ -176,6 +176,7 @@ MIDDLEWARE = [
     "webapp.accounts.middleware.PrincipalMiddleware",
     "webapp.core.once.AskOnceMiddleware",
     "webapp.core.budgets.BudgetMiddleware",
+    "webapp.core.drawn_pages.DrawnPages",
     "webapp.datasets.middleware.DatasetColours",
 ]
 ROOT_URLCONF = "webapp.config.urls"

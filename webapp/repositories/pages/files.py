@@ -9,6 +9,7 @@ from urllib.parse import quote
 from webapp.accounts.queries import list_folders
 from webapp.core.numbered import NumberedPage
 from webapp.core.words import counted
+from webapp.git.diff import list_hidden_characters
 from webapp.repositories.errors import git_refusals
 from webapp.repositories.pages.editor import is_editable
 from webapp.repositories.pages.frame import Crumb, Frame, crumbs, frame, number_pages, ref_url
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from webapp.core.principals import Principal
-    from webapp.git.diff import Span
+    from webapp.git.diff import Hidden, Span
     from webapp.git.repository import GitRepository
     from webapp.git.values import Blob, CommitInfo, TreeEntry
     from webapp.repositories.models import Publication, Repository
@@ -89,6 +90,10 @@ class BlobPage:
     line_count: int
     cut: bool
     is_text: bool
+    form: str
+    """How its text is stored, in words; empty where that is usual."""
+    hidden: list[Hidden]
+    """Characters that nobody sees, or that reorder the text."""
     preview: str
     """HTML of a Markdown file, nothing of others."""
     commit: CommitInfo | None
@@ -166,7 +171,9 @@ def blob_page(principal: Principal, repository: Repository, ref: str, path: str,
     publication = branch_queries.get_publication(repository, common.ref, common.head)
     is_text = blob is not None and not blob.is_binary and blob.kind == "file"
     limit = None if whole else LINES_AT_ONCE
-    shown, count = list_lines(path, blob.text, limit=limit) if blob is not None and is_text else ([], 0)
+    text = blob.text if blob is not None and is_text else ""
+    form = blob.form if blob is not None and is_text else None
+    shown, count = list_lines(path, text, limit=limit) if is_text else ([], 0)
     return BlobPage(
         frame=common,
         path=path,
@@ -177,7 +184,9 @@ def blob_page(principal: Principal, repository: Repository, ref: str, path: str,
         line_count=count,
         cut=len(shown) < count,
         is_text=is_text,
-        preview=render_markdown(repository, common.ref, path, blob.text) if blob is not None and is_text else "",
+        form="" if form is None or (form.is_usual and form.line_ends != "crlf") else form.words,
+        hidden=list_hidden_characters(text),
+        preview=render_markdown(repository, common.ref, path, text) if is_text else "",
         commit=code.name_authors([commit])[0] if commit else None,
         publication=publication,
         problems={int(item.get("line") or 0): str(item.get("message", "")) for item in problems_of(publication, path)},
