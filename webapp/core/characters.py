@@ -43,6 +43,8 @@ HIDDEN_PATTERN = (
 HIDDEN = re.compile(HIDDEN_PATTERN)
 UNSEEN = re.compile(f"[{_CONTROLS}{_NEVER_SEEN}\u180b-\u180f\u200c\u200d\ufe00-\ufe0f\U000e0100-\U000e01ef\t\n\r]")
 """The same wherever they are, with tabs and the ends of lines: what a name has none of."""
+HIDDEN_IN_SCRIPTS = "".join(f"\\u{{{ord(sign):x}}}" if not " " <= sign <= "~" else sign for sign in HIDDEN_PATTERN)
+"""The pattern as scripts of pages compile it."""
 ODD_SPACES = "\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"
 _IN_CODE = re.compile(f"{HIDDEN_PATTERN}|[{ODD_SPACES}\r]")
 _IN_VALUES = f"{HIDDEN_PATTERN}|[{ODD_SPACES}\t\n\r]|  +"

@@ -18,7 +18,7 @@ from django.utils import timezone
 from django.utils.html import escape, format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
-from webapp.core.characters import draw_code, draw_everything
+from webapp.core.characters import HIDDEN_IN_SCRIPTS, draw_code, draw_everything
 from webapp.core.drawn_values import LONG_TEXT, MINUS, draw_beside, draw_change, draw_lines, draw_pieces, draw_value
 from webapp.core.states import State
 from webapp.core.templatetags import markdown
@@ -75,6 +75,12 @@ def icon(name: str, css: str = "") -> SafeString:
         icon_sprite(),
         name,
     )
+
+
+@register.simple_tag
+def hidden_pattern() -> str:
+    """Return the pattern of characters that nobody sees, for scripts that draw."""
+    return HIDDEN_IN_SCRIPTS
 
 
 @register.simple_tag
