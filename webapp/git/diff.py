@@ -171,6 +171,11 @@ class FileDiff:
     after: TextForm | None = None
 
     @property
+    def is_file(self) -> bool:
+        """Return whether the new version is a text file: no link, no submodule, nothing binary."""
+        return not self.is_binary and self.new_mode in (FileMode.BLOB, FileMode.BLOB_EXECUTABLE)
+
+    @property
     def has_odd_ends(self) -> bool:
         """Return whether the line ends differ, within a side or between both."""
         ends = {form.line_ends for form in (self.before, self.after) if form is not None} - {"none"}

@@ -263,9 +263,9 @@ class EntrySerializer(NounSerializer):
 class FileSerializer(NounSerializer):
     """A file with its content."""
 
-    type = serializers.ChoiceField(choices=["file", "symlink"])
+    type = serializers.ChoiceField(choices=["file", "symlink", "submodule"])
     path = serializers.CharField()
-    sha = serializers.CharField(help_text="of the file's content")
+    sha = serializers.CharField(help_text="of the file's content; of a submodule, its commit, and the content is empty")
     commit = serializers.CharField(help_text="that the ref stands for")
     size = serializers.IntegerField()
     encoding = serializers.CharField(help_text="always base64")

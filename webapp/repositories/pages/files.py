@@ -85,6 +85,8 @@ class BlobPage:
     path: str
     crumbs: tuple[Crumb, ...]
     blob: Blob | None
+    submodule: str
+    """The commit of another repository that the path stands for; empty of a file."""
     size: int
     lines: tuple[tuple[int, tuple[Span, ...]], ...]
     line_count: int
@@ -165,8 +167,9 @@ def blob_page(principal: Principal, repository: Repository, ref: str, path: str,
     common = frame(principal, repository, ref, view="tree")
     with git_refusals():
         git = repository.git
-        size = git.blob_size(common.head, path)
-        blob = git.read_blob(common.head, path) if size <= MAX_SHOWN_BYTES else None
+        submodule = git.find_submodule(common.head, path)
+        size = 0 if submodule else git.blob_size(common.head, path)
+        blob = git.read_blob(common.head, path) if not submodule and size <= MAX_SHOWN_BYTES else None
         commit = next(git.iterate_commits(common.head, path=path), None)
     publication = branch_queries.get_publication(repository, common.ref, common.head)
     is_text = blob is not None and not blob.is_binary and blob.kind == "file"
@@ -179,6 +182,7 @@ def blob_page(principal: Principal, repository: Repository, ref: str, path: str,
         path=path,
         crumbs=crumbs(repository, common.ref, path),
         blob=blob,
+        submodule=submodule,
         size=size,
         lines=tuple(enumerate(shown, start=1)),
         line_count=count,
