@@ -126,7 +126,8 @@ def _tell_change(old: Sequence[str], new: Sequence[str]) -> Iterator[DocumentLin
         diff_words(before, after) if before is not None and after is not None and look_alike(before, after) else None
         for before, after in pairs
     ]
-    for side, kind in ((0, "removed"), (1, "added")):
+    sides: tuple[tuple[int, Literal["removed", "added"]], ...] = ((0, "removed"), (1, "added"))
+    for side, kind in sides:
         for pair, pieces in zip(pairs, alike, strict=True):
             if pieces is not None:
                 yield DocumentLine(kind, pieces[side])

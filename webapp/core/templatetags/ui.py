@@ -196,12 +196,24 @@ def post_button(
     kind: str = "",
     css: str = "",
     label: str = "",
+    confirm: str = "",
     fields: Iterable[tuple[str, object]] = (),
     **more: object,
 ) -> SafeString:
-    """Show a button that posts `fields` and what else is named, but for names that stand for nothing."""
+    """Show a button that posts `fields` and what else is named, but for names that stand for nothing.
+
+    With `confirm`, a dialog says so first, and asks.
+    """
     sent = [*fields, *((name, value) for name, value in more.items() if value not in (None, ""))]
-    shown: dict[str, object] = {"url": url, "text": text, "icon_name": icon, "kind": kind, "css": css, "label": label}
+    shown: dict[str, object] = {
+        "url": url,
+        "text": text,
+        "icon_name": icon,
+        "kind": kind,
+        "css": css,
+        "label": label,
+        "confirm": confirm,
+    }
     shown |= {"fields": sent, "csrf_token": context.get("csrf_token")}
     return SafeString(render_to_string("components/post_button.html", shown))
 
