@@ -31,7 +31,6 @@ _NEVER_SEEN = (
     "\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a\U000e0000-\U000e00ff\U000e01f0-\U000e0fff"
 )
 """Unicode's ignorable characters, separators of lines and blank symbols, without those that some scripts need."""
-BIDI_CONTROLS = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 HIDDEN_PATTERN = (
     f"[{_CONTROLS}{_NEVER_SEEN}]"
     f"|(?<![{_EMOJI}])(?!(?<=[0-9#*]).\u20e3)[\ufe0e\ufe0f]"
@@ -191,12 +190,12 @@ def spell_hidden(text: str) -> str:
 
 def list_hidden(lines: Iterable[str]) -> dict[str, list[int]]:
     """Return the hidden characters of a text with the numbers of their lines, counted from 1."""
-    found: dict[str, list[int]] = {}
+    places: dict[str, list[int]] = {}
     for number, line in enumerate(lines, start=1):
         if not (line.isascii() and line.isprintable()):
             for character in dict.fromkeys(HIDDEN.findall(line)):
-                found.setdefault(character, []).append(number)
-    return found
+                places.setdefault(character, []).append(number)
+    return places
 
 
 def fold(text: str) -> str:

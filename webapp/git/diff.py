@@ -72,7 +72,7 @@ class Span:
     """Whether the other side looks the same here, so that its characters must be drawn."""
 
 
-class Mark(NamedTuple):
+class LineMark(NamedTuple):
     """A changed part of a line."""
 
     start: int
@@ -246,10 +246,10 @@ def list_hidden_characters(text: str) -> list[Hidden]:
 
 
 def _name_hidden(lines: Sequence[tuple[int, str]], side: OneOf["before", "after"]) -> list[Hidden]:
-    found = list_hidden(text for _, text in lines)
+    places_of = list_hidden(text for _, text in lines)
     return [
         Hidden(describe(character), side, [lines[place - 1][0] for place in places])
-        for character, places in found.items()
+        for character, places in places_of.items()
     ]
 
 
@@ -465,9 +465,9 @@ def _decorate_lines(
     return tuple(decorated)
 
 
-def _word_marks(lines: Sequence[Line], budget: Budget) -> dict[int, list[Mark]]:
+def _word_marks(lines: Sequence[Line], budget: Budget) -> dict[int, list[LineMark]]:
     """Find the parts that differ, in lines that look alike and in runs of deleted lines followed by as many added ones."""
-    marks: dict[int, list[Mark]] = {}
+    marks: dict[int, list[LineMark]] = {}
     position = 0
     while position < len(lines):
         deleted = _run(lines, position, "deleted")
@@ -505,7 +505,7 @@ def _run(lines: Sequence[Line], start: int, kind: LineKind) -> int:
     return end - start
 
 
-def _marks_of_pair(old: str, new: str) -> tuple[list[Mark], list[Mark]] | None:
+def _marks_of_pair(old: str, new: str) -> tuple[list[LineMark], list[LineMark]] | None:
     if max(len(old), len(new)) > MAX_LINE:
         return None
     before, after = _WORDS.findall(old), _WORDS.findall(new)
@@ -522,8 +522,8 @@ def _marks_of_pair(old: str, new: str) -> tuple[list[Mark], list[Mark]] | None:
         left_end, right_end = old_places[run.old_end], new_places[run.new_end]
         left_start, right_start = old_places[run.old_start], new_places[run.new_start]
         is_alike = look_alike(old[left_start:left_end], new[right_start:right_end])
-        left.append(Mark(left_start, left_end, is_alike))
-        right.append(Mark(right_start, right_end, is_alike))
+        left.append(LineMark(left_start, left_end, is_alike))
+        right.append(LineMark(right_start, right_end, is_alike))
     return [mark for mark in left if mark.end > mark.start], [mark for mark in right if mark.end > mark.start]
 
 
@@ -532,7 +532,7 @@ def _places(words: Sequence[str]) -> list[int]:
     return [*accumulate((len(word) for word in words), initial=0)]
 
 
-def _split_by_marks(spans: Sequence[Span], marks: Sequence[Mark]) -> Iterator[Span]:
+def _split_by_marks(spans: Sequence[Span], marks: Sequence[LineMark]) -> Iterator[Span]:
     """Split spans at the ends of marks, which are in order and do not overlap."""
     if not marks:
         yield from spans

@@ -158,7 +158,7 @@ def test_a_button_that_posts_sends_what_is_named_and_escapes_it() -> None:
     named = {"url": "/x", "label": "Remove <b>", "fields": [("page", "")], "user": '"mira"', "csrf_token": "t0ken"}
     shown = re.sub(r"\s+", " ", Template(text).render(Context(named))).replace("> <", "><")
 
-    assert '<form method="post" action="/x">' in shown
+    assert '<form method="post" action="/x" >' in shown
     assert 'value="t0ken"' in shown
     assert (
         '<input type="hidden" name="page" value=""><input type="hidden" name="user" value="&quot;mira&quot;">' in shown
