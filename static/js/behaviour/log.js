@@ -63,7 +63,7 @@ customElements.define('follow-log', class extends HTMLElement {
     this.list = this.querySelector('.log ol');
     this.follow = this.querySelector('[data-follow]');
     this.waiting = [];
-    this.hidden = new RegExp(`(${this.dataset.hidden})`, 'u');
+    this.unseen = new RegExp(`(${this.dataset.hidden})`, 'u');
     for (const item of this.list.querySelectorAll('li[data-raw]')) this.paint(item);
     this.pane.addEventListener('scroll', () => this.noticeScroll(), { passive: true });
     this.follow?.addEventListener('change', () => { if (this.follow.checked) this.toEnd(); });
@@ -147,7 +147,7 @@ customElements.define('follow-log', class extends HTMLElement {
     const time = document.createElement('time');
     time.textContent = String(line.t ?? '').replace(/^.*T/, '').replace(/(\.\d{3})\d*/, '$1').replace(/(Z|[+-]\d\d:?\d\d)$/, '');
     const text = document.createElement('span');
-    text.append(...this.mark(item.className), coloured(line.text ?? '', this.hidden));
+    text.append(...this.mark(item.className), coloured(line.text ?? '', this.unseen));
     item.append(number, time, text);
     return item;
   }
@@ -164,7 +164,7 @@ customElements.define('follow-log', class extends HTMLElement {
 
   paint(item) {
     const text = item.querySelector('span');
-    if (text.textContent.includes('\u001b')) text.replaceChildren(coloured(text.textContent, this.hidden));
+    if (text.textContent.includes('\u001b')) text.replaceChildren(coloured(text.textContent, this.unseen));
   }
 
   noticeScroll() {
