@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = ROOT / "node_modules"
 BUILD = ROOT / "static" / "build"
-BUDGET = {"app.js": 16_000, "app.css": 26_000, "lineage.js": 22_000, "editor.js": 200_000}
+BUDGET = {"app.js": 16_600, "app.css": 26_000, "lineage.js": 22_000, "editor.js": 200_000}
 """Bytes after gzip."""
 NATIVE = {"--fontStack-sansSerif", "--fontStack-system"}
 """Set by us, or used with a value to fall back to."""

@@ -134,6 +134,8 @@ def list_repository_forms() -> Iterator[Form]:
     yield Form(f"{here}/delete/fix/more.md", commit, "commit_files", "shop", prepare=find_head)
     yield Form(f"{here}/branches", {"name": "spare", "start_point": "master"}, "create_branch", "shop")
     yield Form(f"{here}/branches/delete", {"name": "spare", "data": "delete"}, "delete_branch", "shop")
+    back = {"name": "spare", "parent": "master"}
+    yield Form(f"{here}/branches/restore", back, "restore_branch", "shop", prepare=find_head)
 
 
 def find_webhook() -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from django.urls import URLPattern, URLResolver, path
 
 from webapp.builds import api
-from webapp.builds.views import events, pages, uploads
+from webapp.builds.views import branches, events, pages, uploads
 
 page_urls: list[URLPattern | URLResolver] = [
     path("builds", pages.list_builds, name="builds"),
@@ -13,6 +13,7 @@ page_urls: list[URLPattern | URLResolver] = [
     path("builds/<int:build_id>/retry", pages.retry_build, name="build-retry"),
     path("builds/<int:build_id>/plan", pages.show_plan, name="build-plan"),
     path("jobs/<str:job_id>/log", pages.download_log, name="job-log"),
+    path("r/<str:name>/branches/restore", branches.restore_branch, name="branch-restore"),
     path("r/<str:name>/builds", pages.list_repository_builds, name="repository-builds"),
     path("r/<str:name>/jobspecs", pages.list_jobspecs, name="repository-jobspecs"),
     path("datasets/<int:dataset_id>/lineage", pages.show_lineage, name="dataset-lineage"),

@@ -176,6 +176,7 @@ MIDDLEWARE = [
     "webapp.accounts.middleware.PrincipalMiddleware",
     "webapp.core.once.AskOnceMiddleware",
     "webapp.core.budgets.BudgetMiddleware",
+    "webapp.core.drawn_pages.DrawnPages",
     "webapp.datasets.middleware.DatasetColours",
 ]
 ROOT_URLCONF = "webapp.config.urls"
@@ -294,7 +295,7 @@ SPECTACULAR_SETTINGS = {
     # What is sent and what is answered differ in which members must be there.
     "COMPONENT_SPLIT_REQUEST": True,
     # Choices stay where they are used: nine members called `state` have no good common names.
-    "POSTPROCESSING_HOOKS": ["webapp.core.openapi.drop_marks"],
+    "POSTPROCESSING_HOOKS": ["webapp.core.openapi.finish_document"],
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
     "APPEND_COMPONENTS": {
         "securitySchemes": {

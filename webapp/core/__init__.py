@@ -48,6 +48,12 @@ Modules:
     sealed: texts that are kept encrypted.
     clock: the only place that reads the time.
     processes: names of processes that say whether they still live.
+    characters: characters that readers cannot see or tell apart, and how pages draw them.
+    drawn_pages: the middleware that draws them on every page.
+    drawn_values: values of data as HTML.
+    value_diffs: what differs inside one value.
+    sequences: differences between two lists of words or lines.
+    undo: messages that offer to take back what was done.
     checking: whether the database itself is whole.
     fsck: the checks that apps register for `manage.py fsck`.
     apps: the app, for Django.

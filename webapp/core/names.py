@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 
+from webapp.core.characters import UNSEEN, code_point
 from webapp.core.errors import BadRequest, InvalidInput
 
 MASTER = "master"
@@ -13,9 +14,7 @@ BRANCH_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/+@=-]{0,199}", re.ASCII)
 PART_PATTERN = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 GIT_FORBIDDEN = ("..", "//", "@{", "/.", ".lock/")
 _UNSEEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
-"""Categories of characters that nobody sees."""
-_BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\ufe00-\ufe0f\U0001d159\U000e0100-\U000e01ef]")
-"""Letters, marks and signs that nobody sees either."""
+"""Categories of characters that no name has, most of them invisible."""
 REF_FOLDERS = frozenset({"refs", "heads", "tags", "remotes"})
 
 
@@ -35,10 +34,10 @@ def find_disguise(name: str) -> str | None:
     """
     for character in name:
         category = unicodedata.category(character)
-        if category in _UNSEEN or _BLANK.match(character) or (character.isspace() and character != " "):
-            return f"A name has no invisible characters, such as U+{ord(character):04X} in {name!a}."
+        if category in _UNSEEN or UNSEEN.match(character) or (character.isspace() and character != " "):
+            return f"A name has no invisible characters, such as {code_point(character)} in {name!a}."
         if category[0] in "LN" and unicodedata.normalize("NFKC", character) != character:
-            return f"A name has plain letters and digits only: {character!r} (U+{ord(character):04X}) looks like another one."
+            return f"A name has plain letters and digits only: {character!r} ({code_point(character)}) looks like another one."
     if name != name.strip() or "  " in name:
         return "A name neither begins nor ends with a space, nor has two in a row."
     if not unicodedata.is_normalized("NFC", name):

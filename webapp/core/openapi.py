@@ -150,8 +150,16 @@ _IDEMPOTENCY_KEY = build_parameter_type(
 )
 
 
-def drop_marks(result: Any, **_context: Any) -> Any:
-    """Take out the marks by which drf-spectacular would gather choices under common names."""
-    if isinstance(result, dict):
-        return {key: drop_marks(value) for key, value in result.items() if key != "x-spec-enum-id"}
-    return [drop_marks(value) for value in result] if isinstance(result, list) else result
+def finish_document(result: Any, **_context: Any) -> Any:
+    """Take out what clients must not be told: marks of drf-spectacular, and parameters' default of an empty text.
+
+    The marks would gather choices under common names. Generated clients send defaults, and an empty parameter is refused.
+    """
+    if isinstance(result, list):
+        return [finish_document(value) for value in result]
+    if not isinstance(result, dict):
+        return result
+    finished = {key: finish_document(value) for key, value in result.items() if key != "x-spec-enum-id"}
+    if finished.get("in") == "query" and finished["schema"].get("default") == "":
+        del finished["schema"]["default"]
+    return finished

@@ -12,7 +12,7 @@ Modules:
     values: plain values that it hands out.
     diff: code differences: files, hunks and lines.
     colours: syntax colours of a text.
-    sequences: differences between two lists of words or lines.
+    texts: encodings, byte order marks and line ends of text files.
     conflicts: files that a merge leaves open, and how they are settled.
     entries: the keys and values of a TOML file, told apart where both sides change them.
     paths: which file names may be written.

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import pygit2
 from pygit2.enums import DeltaStatus, DiffFind, DiffOption, FileMode
 
+from webapp.core.characters import HIDDEN
 from webapp.git.diff import (
     ChangedFile,
     CodeDiff,
     FileDiff,
+    adds_hidden,
     changed_file_of_delta,
     file_diff_of_patch,
     long_file_diff,
     paths_of_delta,
 )
 from webapp.git.errors import TooBig
-from webapp.git.objects import MAX_FILE_BYTES, Objects
+from webapp.git.objects import FILE_MODES, MAX_FILE_BYTES, Objects
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -49,8 +52,15 @@ def list_diffs(
         if _is_long(objects, delta):
             files.append(long_file_diff(delta))
         elif (patch := diff[place]) is not None:
-            files.append(file_diff_of_patch(patch))
+            old, new = (_read_side(objects, side) for side in (delta.old_file, delta.new_file))
+            files.append(file_diff_of_patch(patch, old=old, new=new))
     return files
+
+
+def _read_side(objects: Objects, side: pygit2.DiffFile) -> bytes | None:
+    """Return what a file holds on one side; None where it is none."""
+    blob = objects.store.get(side.id) if side.mode in FILE_MODES else None
+    return bytes(blob.data) if isinstance(blob, pygit2.Blob) else None
 
 
 @lru_cache(maxsize=64)
@@ -61,13 +71,17 @@ def list_changes(
     objects = Objects(repository)
     diff = _diff(objects, base, head, context=0, ignore_whitespace=ignore_whitespace)
     changes = list(_find_changes(diff, paths))
-    compared = [place for place, delta, _file in changes if not _is_long(objects, delta)]
-    lines = [patch.line_stats for place in compared if (patch := diff[place]) is not None]
-    return CodeDiff(
-        files=tuple(file for _place, _delta, file in changes),
-        additions=sum(line[1] for line in lines),
-        deletions=sum(line[2] for line in lines),
-    )
+    files = []
+    additions = deletions = 0
+    for place, delta, file in changes:
+        patch = None if _is_long(objects, delta) else diff[place]
+        is_hiding = HIDDEN.search(file.path) is not None
+        if patch is not None:
+            _, added, deleted = patch.line_stats
+            additions, deletions = additions + added, deletions + deleted
+            is_hiding = is_hiding or adds_hidden(patch, _read_side(objects, delta.new_file))
+        files.append(replace(file, has_hidden=is_hiding))
+    return CodeDiff(files=tuple(files), additions=additions, deletions=deletions)
 
 
 @lru_cache(maxsize=64)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import accumulate, zip_longest
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from typing import Literal as OneOf
 
 import pygit2
@@ -15,8 +15,10 @@ from pygit2.enums import DeltaStatus, FileMode
 from pygments.lexers import find_lexer_class_for_filename
 
 from webapp.core.budgets import spending
+from webapp.core.characters import HIDDEN, describe, fold, has_hidden, list_hidden, look_alike
 from webapp.core.helpers import OutOfTime, call_helper
-from webapp.git.sequences import list_runs
+from webapp.core.sequences import list_runs
+from webapp.git.texts import TextForm, decode, is_binary, read_form
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -56,6 +58,9 @@ _STATUSES: dict[DeltaStatus, FileStatus] = {
 }
 
 
+_UTF8 = read_form(b"")
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """A piece of a line: its text, the class of its syntax colour, and whether the change is here."""
@@ -63,6 +68,26 @@ class Span:
     text: str
     token: str = ""
     marked: bool = False
+    is_alike: bool = False
+    """Whether the other side looks the same here, so that its characters must be drawn."""
+
+
+class LineMark(NamedTuple):
+    """A changed part of a line."""
+
+    start: int
+    end: int
+    is_alike: bool = False
+    """Whether both sides look the same here."""
+
+
+class Hidden(NamedTuple):
+    """A character of a file that nobody sees, and where it is."""
+
+    character: str
+    """Its code point and name, such as `U+202E right-to-left override`."""
+    side: OneOf["before", "after"]
+    lines: list[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +100,8 @@ class Line:
     text: str
     spans: tuple[Span, ...] = ()
     no_newline: bool = False
+    end: OneOf["lf", "crlf", ""] = "lf"
+    """How it ends; empty without a newline."""
 
     @property
     def sign(self) -> str:
@@ -139,6 +166,36 @@ class FileDiff:
     hunks: tuple[Hunk, ...]
     similarity: int = 100
     truncated: bool = False
+    before: TextForm | None = None
+    """How the text was stored; None where there was none, or one that is not compared."""
+    after: TextForm | None = None
+
+    @property
+    def is_file(self) -> bool:
+        """Return whether the new version is a text file: no link, no submodule, nothing binary."""
+        return not self.is_binary and self.new_mode in (FileMode.BLOB, FileMode.BLOB_EXECUTABLE)
+
+    @property
+    def has_odd_ends(self) -> bool:
+        """Return whether the line ends differ, within a side or between both."""
+        ends = {form.line_ends for form in (self.before, self.after) if form is not None} - {"none"}
+        return len(ends) > 1 or "mixed" in ends
+
+    @property
+    def forms(self) -> tuple[str, str]:
+        """How the text was and is stored, in words; both empty where nothing about it is unusual."""
+        forms = [form for form in (self.before, self.after) if form is not None]
+        if not self.has_odd_ends and all(form.is_usual for form in forms):
+            return "", ""
+        return (self.before.words if self.before else ""), (self.after.words if self.after else "")
+
+    @property
+    def hidden(self) -> list[Hidden]:
+        """List the characters of its lines that nobody sees, with the numbers of the lines, per side."""
+        lines = [line for hunk in self.hunks for line in hunk.lines]
+        after = [(line.new, line.text) for line in lines if line.new is not None]
+        before = [(line.old, line.text) for line in lines if line.kind == "deleted" and line.old is not None]
+        return [*_name_hidden(after, "after"), *_name_hidden(before, "before")]
 
     @property
     def line_count(self) -> int:
@@ -146,11 +203,20 @@ class FileDiff:
         return sum(len(hunk.lines) for hunk in self.hunks)
 
     @property
+    def mode_before(self) -> str | None:
+        """Git's mode of the old file in octal, such as 100644; None without one."""
+        return f"{self.old_mode:o}" if self.old_mode else None
+
+    @property
+    def mode_after(self) -> str | None:
+        """Git's mode of the new file."""
+        return f"{self.new_mode:o}" if self.new_mode else None
+
+    @property
     def modes(self) -> tuple[str, str] | None:
-        """Git's modes before and after of a file that became executable, a link, or the reverse; in octal."""
-        if not self.old_mode or not self.new_mode or self.old_mode == self.new_mode:
-            return None
-        return f"{self.old_mode:o}", f"{self.new_mode:o}"
+        """The modes before and after of a file that became executable, a link, or the reverse."""
+        before, after = self.mode_before, self.mode_after
+        return (before, after) if before and after and before != after else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +227,8 @@ class ChangedFile:
     old_path: str
     old_blob: str
     new_blob: str
+    has_hidden: bool = False
+    """Whether its name or an added line has characters that nobody sees."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +240,19 @@ class CodeDiff:
     deletions: int
 
 
+def list_hidden_characters(text: str) -> list[Hidden]:
+    """List the characters of a file that nobody sees."""
+    return _name_hidden(list(enumerate(text.split("\n"), start=1)), "after")
+
+
+def _name_hidden(lines: Sequence[tuple[int, str]], side: OneOf["before", "after"]) -> list[Hidden]:
+    places_of = list_hidden(text for _, text in lines)
+    return [
+        Hidden(describe(character), side, [lines[place - 1][0] for place in places])
+        for character, places in places_of.items()
+    ]
+
+
 def changed_file_of_delta(delta: pygit2.DiffDelta) -> ChangedFile:
     """Turn what Git says of one file of a comparison into a value."""
     return ChangedFile(
@@ -180,6 +261,15 @@ def changed_file_of_delta(delta: pygit2.DiffDelta) -> ChangedFile:
         old_blob=_zero(str(delta.old_file.id)),
         new_blob=_zero(str(delta.new_file.id)),
     )
+
+
+def adds_hidden(patch: pygit2.Patch, new: bytes | None) -> bool:
+    """Return whether an added line has characters that nobody sees, by the patch of a file and its new content."""
+    if patch.delta.is_binary or not new or not has_hidden(new):
+        return False
+    form = read_form(new)
+    lines = (line for hunk in patch.hunks for line in hunk.lines if line.origin == "+")
+    return any(HIDDEN.search(form.decode(line.raw_content)) for line in lines)
 
 
 def paths_of_delta(delta: pygit2.DiffDelta) -> set[str]:
@@ -195,12 +285,20 @@ def _path(raw: bytes) -> str:
     return raw.decode("utf-8", "replace")
 
 
-def file_diff_of_patch(patch: pygit2.Patch) -> FileDiff:
-    """Turn one patch of a comparison into a value."""
+def file_diff_of_patch(patch: pygit2.Patch, *, old: bytes | None, new: bytes | None) -> FileDiff:
+    """Turn one patch of a comparison into a value.
+
+    Args:
+        patch: of one file.
+        old: what it held before; None where it was no file.
+        new: what it holds after.
+
+    """
     delta = patch.delta
     _, additions, deletions = patch.line_stats
     binary = bool(delta.is_binary)
-    hunks, truncated = ((), False) if binary else _hunks(patch)
+    before, after = (None if content is None or binary else read_form(content) for content in (old, new))
+    hunks, truncated = ((), False) if binary else _hunks(patch, before, after)
     return replace(
         long_file_diff(delta),
         is_binary=binary,
@@ -208,6 +306,8 @@ def file_diff_of_patch(patch: pygit2.Patch) -> FileDiff:
         deletions=deletions,
         hunks=hunks,
         truncated=truncated,
+        before=before,
+        after=after,
     )
 
 
@@ -215,7 +315,7 @@ def diff_texts(path: str, *, old: bytes | None, new: bytes, old_path: str = "") 
     """Return how a file differs from what no commit has yet, with colours; what was not there before is added."""
     before = old_path or path
     patch = pygit2.Patch.create_from(old or b"", new, old_as_path=before, new_as_path=path)
-    file = replace(file_diff_of_patch(patch), path=path, old_path=before)
+    file = replace(file_diff_of_patch(patch, old=old, new=new), path=path, old_path=before)
     if old is None:
         file = replace(file, status="added")
     elif before != path:
@@ -246,14 +346,14 @@ def _mode(mode: FileMode | int) -> int:
     return int(mode)
 
 
-def _hunks(patch: pygit2.Patch) -> tuple[tuple[Hunk, ...], bool]:
+def _hunks(patch: pygit2.Patch, before: TextForm | None, after: TextForm | None) -> tuple[tuple[Hunk, ...], bool]:
     hunks: list[Hunk] = []
     total = 0
     for raw in patch.hunks:
         # A hunk of a million lines is not read to find that it is too long: it has as many as its longer side, at least.
         if total + max(raw.old_lines, raw.new_lines) > MAX_FILE_LINES:
             return tuple(hunks), True
-        lines = tuple(_lines(raw))
+        lines = tuple(_lines(raw, before or _UTF8, after or _UTF8))
         total += len(lines)
         if total > MAX_FILE_LINES:
             return tuple(hunks), True
@@ -262,23 +362,25 @@ def _hunks(patch: pygit2.Patch) -> tuple[tuple[Hunk, ...], bool]:
     return tuple(hunks), False
 
 
-def _lines(raw: pygit2.DiffHunk) -> Iterator[Line]:
+def _lines(raw: pygit2.DiffHunk, before: TextForm, after: TextForm) -> Iterator[Line]:
     kinds: dict[str, LineKind] = {" ": "context", "+": "added", "-": "deleted"}
     pending: Line | None = None
     for item in raw.lines:
         if item.origin in "=<>":
             # "\ No newline at end of file" belongs to the line before it.
             if pending is not None:
-                pending = replace(pending, no_newline=True)
+                pending = replace(pending, no_newline=True, end="")
             continue
         if pending is not None:
             yield pending
-        text = item.raw_content.decode("utf-8", "replace").rstrip("\n").rstrip("\r")
+        text = (before if item.origin == "-" else after).decode(item.raw_content).removesuffix("\n")
+        is_crlf = text.endswith("\r") and item.raw_content.endswith(b"\n")
         pending = Line(
             kind=kinds[item.origin],
             old=item.old_lineno if item.old_lineno > 0 else None,
             new=item.new_lineno if item.new_lineno > 0 else None,
-            text=text,
+            text=text.removesuffix("\r") if is_crlf else text,
+            end="crlf" if is_crlf else "lf",
         )
     if pending is not None:
         yield pending
@@ -342,9 +444,9 @@ def _has_lexer(name: str) -> bool:
 
 
 def _coloured(path: str, content: bytes, *, lines: int) -> list[tuple[Span, ...]]:
-    if len(content) > MAX_COLOUR_BYTES or b"\0" in content[:8000] or not lines:
+    if len(content) > MAX_COLOUR_BYTES or is_binary(content) or not lines:
         return []
-    text = content.decode("utf-8", "replace").replace("\r\n", "\n")
+    text = decode(content).replace("\r\n", "\n")
     return colour_lines(path, "".join(f"{line}\n" for line in text.split("\n", lines)[:lines]))
 
 
@@ -363,23 +465,37 @@ def _decorate_lines(
     return tuple(decorated)
 
 
-def _word_marks(lines: Sequence[Line], budget: Budget) -> dict[int, list[tuple[int, int]]]:
-    """Find, in runs of deleted lines followed by as many added ones, the characters that differ."""
-    marks: dict[int, list[tuple[int, int]]] = {}
+def _word_marks(lines: Sequence[Line], budget: Budget) -> dict[int, list[LineMark]]:
+    """Find the parts that differ, in lines that look alike and in runs of deleted lines followed by as many added ones."""
+    marks: dict[int, list[LineMark]] = {}
     position = 0
     while position < len(lines):
         deleted = _run(lines, position, "deleted")
         added = _run(lines, position + deleted, "added")
-        if deleted and deleted == added:
-            for offset in range(deleted):
-                if not budget.left:
-                    return marks
-                old, new = position + offset, position + deleted + offset
-                pair = _marks_of_pair(lines[old].text, lines[new].text)
-                if pair is not None and budget.take_pieces(2 * (len(pair[0]) + len(pair[1]))):
-                    marks[old], marks[new] = pair
+        for old, new in _pair_lines(lines, position, deleted, added):
+            if not budget.left:
+                return marks
+            pair = _marks_of_pair(lines[old].text, lines[new].text)
+            if pair is not None and budget.take_pieces(2 * (len(pair[0]) + len(pair[1]))):
+                marks[old], marks[new] = pair
         position += max(deleted + added, 1)
     return marks
+
+
+def _pair_lines(lines: Sequence[Line], start: int, deleted: int, added: int) -> Iterator[tuple[int, int]]:
+    """Pair the places of deleted and added lines: each with the next that looks alike, others in order if as many."""
+    alike: dict[str, list[int]] = {}
+    middle = start + deleted
+    if not deleted or not added:
+        return
+    for new in range(middle + added - 1, middle - 1, -1):
+        alike.setdefault(fold(lines[new].text), []).append(new)
+    for old in range(start, middle):
+        places = alike.get(fold(lines[old].text))
+        if places:
+            yield old, places.pop()
+        elif deleted == added:
+            yield old, old + deleted
 
 
 def _run(lines: Sequence[Line], start: int, kind: LineKind) -> int:
@@ -389,20 +505,26 @@ def _run(lines: Sequence[Line], start: int, kind: LineKind) -> int:
     return end - start
 
 
-def _marks_of_pair(old: str, new: str) -> tuple[list[tuple[int, int]], list[tuple[int, int]]] | None:
+def _marks_of_pair(old: str, new: str) -> tuple[list[LineMark], list[LineMark]] | None:
     if max(len(old), len(new)) > MAX_LINE:
         return None
     before, after = _WORDS.findall(old), _WORDS.findall(new)
     runs = list_runs(before, after)
     equal = sum(run.old_end - run.old_start for run in runs if run.is_equal)
-    if 2 * equal < _MARK_SHARE * (len(before) + len(after)):
+    if 2 * equal < _MARK_SHARE * (len(before) + len(after)) and not look_alike(old, new):
         # Two different lines: marking nearly everything says nothing.
         return None
     old_places, new_places = _places(before), _places(after)
-    changed = [run for run in runs if not run.is_equal]
-    left = [(old_places[run.old_start], old_places[run.old_end]) for run in changed if run.old_end > run.old_start]
-    right = [(new_places[run.new_start], new_places[run.new_end]) for run in changed if run.new_end > run.new_start]
-    return left, right
+    left, right = [], []
+    for run in runs:
+        if run.is_equal:
+            continue
+        left_end, right_end = old_places[run.old_end], new_places[run.new_end]
+        left_start, right_start = old_places[run.old_start], new_places[run.new_start]
+        is_alike = look_alike(old[left_start:left_end], new[right_start:right_end])
+        left.append(LineMark(left_start, left_end, is_alike))
+        right.append(LineMark(right_start, right_end, is_alike))
+    return [mark for mark in left if mark.end > mark.start], [mark for mark in right if mark.end > mark.start]
 
 
 def _places(words: Sequence[str]) -> list[int]:
@@ -410,13 +532,13 @@ def _places(words: Sequence[str]) -> list[int]:
     return [*accumulate((len(word) for word in words), initial=0)]
 
 
-def _split_by_marks(spans: Sequence[Span], marks: Sequence[tuple[int, int]]) -> Iterator[Span]:
+def _split_by_marks(spans: Sequence[Span], marks: Sequence[LineMark]) -> Iterator[Span]:
     """Split spans at the ends of marks, which are in order and do not overlap."""
     if not marks:
         yield from spans
         return
     # Whether the text is marked changes at each cut.
-    cuts = [cut for mark in marks for cut in mark]
+    cuts = [cut for mark in marks for cut in mark[:2]]
     passed = place = 0
     for span in spans:
         start, end = place, place + len(span.text)
@@ -424,5 +546,7 @@ def _split_by_marks(spans: Sequence[Span], marks: Sequence[tuple[int, int]]) -> 
             while passed < len(cuts) and cuts[passed] <= place:
                 passed += 1
             until = min(end, cuts[passed]) if passed < len(cuts) else end
-            yield Span(span.text[place - start : until - start], span.token, passed % 2 == 1)
+            is_marked = passed % 2 == 1
+            is_alike = is_marked and marks[passed // 2].is_alike
+            yield Span(span.text[place - start : until - start], span.token, is_marked, is_alike)
             place = until

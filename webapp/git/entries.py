@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from jobs.parsing import load_toml
-from webapp.git.sequences import list_runs
+from webapp.core.sequences import list_runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -14,6 +14,7 @@ import pygit2
 from pygit2.enums import ConfigLevel, FileMode, ObjectType, RepositoryOpenFlag
 
 from webapp.git.errors import BadChange, GitError, NotStored, UnknownPath, UnknownRef
+from webapp.git.texts import decode_as
 from webapp.git.values import CommitInfo, EntryKind, Person, TreeEntry
 
 if TYPE_CHECKING:
@@ -233,14 +234,15 @@ def _check_collisions(files: Mapping[str, object]) -> None:
 
 def describe_commit(commit: pygit2.Commit) -> CommitInfo:
     """Return what a commit says of itself, whatever its writer put there."""
+    encoding = commit.message_encoding or ""
     return CommitInfo(
         sha=str(commit.id),
         tree=str(commit.tree_id),
         parents=tuple(str(parent) for parent in commit.parent_ids),
-        message=_text(commit.raw_message),
-        author=_person(commit.author),
+        message=_text(commit.raw_message, encoding),
+        author=_person(commit.author, encoding),
         authored_at=_moment(commit.author),
-        committer=_person(commit.committer),
+        committer=_person(commit.committer, encoding),
         committed_at=_moment(commit.committer),
     )
 
@@ -255,16 +257,13 @@ def _moment(signature: pygit2.Signature) -> datetime:
         return datetime.fromtimestamp(0, UTC)
 
 
-def _text(raw: bytes) -> str:
-    """Return what somebody wrote, where it is no text by marks; no database keeps a NUL."""
-    return bytes(raw).decode("utf-8", "replace").replace("\0", "\ufffd")
+def _text(raw: bytes, encoding: str) -> str:
+    """Return what somebody wrote, in the encoding that the commit names; no database keeps a NUL."""
+    return decode_as(bytes(raw), encoding).replace("\0", "\ufffd")
 
 
-def _person(signature: pygit2.Signature) -> Person:
-    return Person(
-        name=_text(signature.raw_name),
-        email=_text(signature.raw_email),
-    )
+def _person(signature: pygit2.Signature, encoding: str) -> Person:
+    return Person(name=_text(signature.raw_name, encoding), email=_text(signature.raw_email, encoding))
 
 
 def _signature(person: Person, now: datetime) -> pygit2.Signature:

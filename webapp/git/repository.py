@@ -433,6 +433,11 @@ class GitRepository:
         self.objects.check_whole(str(blob.id), limit=limit)
         return Blob(path=path, kind=kind_of(blob), sha=str(blob.id), size=size, content=bytes(blob.data))
 
+    def find_submodule(self, sha: str, path: str) -> str:
+        """Return the commit of another repository that a submodule stands for; empty where the path has none."""
+        item = self.objects.find_object(sha, path)
+        return str(item.id) if kind_of(item) == "submodule" else ""
+
     def blob_size(self, sha: str, path: str) -> int:
         """Return the size of a file without reading it."""
         blob = self.objects.find_object(sha, path)

@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from webapp.git.texts import decode, is_binary, read_form
+
 if TYPE_CHECKING:
     from datetime import datetime
+
+    from webapp.git.texts import TextForm
 
 EntryKind = Literal["file", "folder", "symlink", "submodule"]
 MergeMethod = Literal["merge", "squash"]
@@ -95,12 +99,17 @@ class Blob:
     @property
     def is_binary(self) -> bool:
         """Say whether the content is no text, by Git's own rule of thumb."""
-        return b"\0" in self.content[:8000]
+        return is_binary(self.content)
 
     @property
     def text(self) -> str:
-        """Return the content as text; bytes that are not UTF-8 become replacement characters."""
-        return self.content.decode("utf-8", "replace")
+        """Return the content as text, in its own encoding as far as that can be told."""
+        return decode(self.content)
+
+    @property
+    def form(self) -> TextForm | None:
+        """Return how its text is stored; None of a file that is no text."""
+        return None if self.is_binary else read_form(self.content)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from django.urls import reverse
 
 from webapp.comparisons.diffs.schema import SchemaDiff, diff_schemas
-from webapp.comparisons.pages.rows import ColumnHead, DiffTable
+from webapp.comparisons.pages.rows import ColumnHead, DiffTable, make_table
 from webapp.core.errors import AppError
 from webapp.core.numbered import NumberedPage
 from webapp.previews import queries
@@ -228,5 +228,5 @@ def _read_difference(preview: CodePreview, number: int, facts: Mapping[str, Any]
         previous_url=part.link_previous(turner.link),
         next_url=part.link_next(turner.link),
         problem=problem,
-        table=DiffTable(heads, [draw_row(row, heads, part.start + place) for place, row in enumerate(rows, 1)]),
+        table=make_table(heads, [draw_row(row, heads, part.start + place) for place, row in enumerate(rows, 1)]),
     )

@@ -352,8 +352,8 @@ class ReviewerSerializer(NounSerializer):
     asked_by = serializers.CharField(allow_blank=True)
 
 
-class BuildStateSerializer(NounSerializer):
-    """A build and how far it is."""
+class MergeBuildSerializer(NounSerializer):
+    """The build of a merge."""
 
     id = serializers.IntegerField()
     state = serializers.ChoiceField(choices=list(BuildState))
@@ -393,7 +393,7 @@ class MergeSerializer(NounSerializer):
         help_text="what was loaded on the source, and is loaded on the target again"
     )
     bypassed = BlockerSerializer(many=True, help_text="what was passed over")
-    build = BuildStateSerializer(allow_null=True)
+    build = MergeBuildSerializer(allow_null=True)
     outcome = serializers.SerializerMethodField(help_text="by dataset path")
     merged_by = serializers.CharField(source="merged_by.username")
 
@@ -421,7 +421,7 @@ class QueuedMergeSerializer(NounSerializer):
     base = TextOrNull(source="base_sha", help_text="the commit that it is tested on")
     tested = TextOrNull(source="tested_sha", help_text="the commit that is tested, and lands as it is")
     targets = serializers.ListField(child=serializers.CharField(), help_text="the datasets that its test builds")
-    build = BuildStateSerializer(allow_null=True, help_text="of what would land")
+    build = MergeBuildSerializer(allow_null=True, help_text="of what would land")
     reason = TextOrNull(help_text="why its test failed, or why it left")
     enqueued_by = serializers.CharField(source="enqueued_by.username")
     created_at = serializers.DateTimeField()

@@ -335,6 +335,10 @@ class ContentsView(RepositoryEndpoint):
             entries = queries.list_entries(repository, commit.sha, path)
             self.note_code(repository)
             return _tagged(request, f"{commit.sha}:{path}", shapes.EntrySerializer(entries, many=True).data)
+        if submodule := queries.find_submodule(repository, commit.sha, path):
+            self.note_code(repository)
+            data = {"type": "submodule", "path": path, "sha": submodule, "commit": commit.sha, "size": 0}
+            return _tagged(request, f"{commit.sha}:{submodule}", {**data, "encoding": "base64", "content": ""})
         blob = queries.read_blob(repository, commit.sha, path)
         self.note_code(repository)
         data = {

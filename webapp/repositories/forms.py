@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from django import forms
 
 from webapp.core.numbers import read_count
 from webapp.repositories.rules.checks import CHECKS
 from webapp.repositories.rules.starters import EMPTY, STARTERS
 from webapp.repositories.rules.webhooks import EVENTS, SHAPE_CHOICES, TRIBUTARY
+
+if TYPE_CHECKING:
+    from webapp.repositories.models import Protection
 
 ROLES = [
     ("reader", "Reader: sees code, data and pull requests"),
@@ -183,6 +188,21 @@ class ProtectionForm(forms.Form):
     def clean_checks(self) -> list[str]:
         """Split the names."""
         return _split(self.cleaned_data["checks"])
+
+
+def write_protection(protection: Protection) -> dict[str, object]:
+    """Return the fields of `ProtectionForm` that make a protection as it is."""
+    rules = (f"{rule['pattern']} {rule['group']} {rule['approvals']}" for rule in protection.paths)
+    return {
+        "branch": protection.branch,
+        "approvals": str(protection.approvals),
+        "groups": ", ".join(protection.groups.values_list("name", flat=True)),
+        "paths": "\n".join(rules),
+        "checks": ", ".join(protection.checks),
+        "resolved_threads": protection.resolved_threads and "on",
+        "owners": protection.owners and "on",
+        "allow_bypass": protection.allow_bypass and "on",
+    }
 
 
 def _split(text: str) -> list[str]:

@@ -11,6 +11,7 @@ from webapp.core.errors import find_refusal
 from webapp.core.inputs import Flag, NullIsAbsent, Number, Text
 from webapp.core.outgoing import check_url
 from webapp.core.serializers import NounSerializer
+from webapp.git.texts import ENCODINGS, LINE_ENDS
 from webapp.git.values import CommitInfo
 from webapp.repositories.models import Repository
 from webapp.repositories.rules.checks import CHECKS, RESULT_CHOICES
@@ -176,6 +177,9 @@ class LineSerializer(NounSerializer):
     new = serializers.IntegerField(allow_null=True)
     text = serializers.CharField()
     no_newline = serializers.BooleanField()
+    end = serializers.ChoiceField(
+        choices=["lf", "crlf", ""], help_text="how the line ends; empty without a newline at the end of the file"
+    )
 
 
 class HunkSerializer(NounSerializer):
@@ -189,6 +193,24 @@ class HunkSerializer(NounSerializer):
     lines = LineSerializer(many=True)
 
 
+class TextFormSerializer(NounSerializer):
+    """How a text is stored."""
+
+    encoding = serializers.ChoiceField(
+        choices=ENCODINGS, help_text="mixed: UTF-8 with invalid bytes; others than UTF-8 are guessed"
+    )
+    byte_order_mark = serializers.BooleanField(source="has_bom")
+    line_ends = serializers.ChoiceField(choices=LINE_ENDS)
+
+
+class HiddenCharactersSerializer(NounSerializer):
+    """A character that readers cannot see, or that reorders text."""
+
+    character = serializers.CharField(help_text="such as `U+202E right-to-left override`")
+    side = serializers.ChoiceField(choices=["before", "after"])
+    lines = serializers.ListField(child=serializers.IntegerField())
+
+
 class FileDiffSerializer(NounSerializer):
     """What happened to one file."""
 
@@ -200,6 +222,11 @@ class FileDiffSerializer(NounSerializer):
     is_binary = serializers.BooleanField()
     truncated = serializers.BooleanField()
     similarity = serializers.IntegerField()
+    mode_before = serializers.CharField(allow_null=True, help_text="Git's mode in octal, such as `100755`")
+    mode_after = serializers.CharField(allow_null=True)
+    before = TextFormSerializer(allow_null=True, help_text="null: no text file, or not compared")
+    after = TextFormSerializer(allow_null=True)
+    hidden_characters = HiddenCharactersSerializer(many=True, source="hidden")
     hunks = HunkSerializer(many=True)
 
 
@@ -236,9 +263,9 @@ class EntrySerializer(NounSerializer):
 class FileSerializer(NounSerializer):
     """A file with its content."""
 
-    type = serializers.ChoiceField(choices=["file", "symlink"])
+    type = serializers.ChoiceField(choices=["file", "symlink", "submodule"])
     path = serializers.CharField()
-    sha = serializers.CharField(help_text="of the file's content")
+    sha = serializers.CharField(help_text="of the file's content; of a submodule, its commit, and the content is empty")
     commit = serializers.CharField(help_text="that the ref stands for")
     size = serializers.IntegerField()
     encoding = serializers.CharField(help_text="always base64")

@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from webapp.accounts.permissions import can_repository
 from webapp.builds.pages.links import list_branch_links
-from webapp.comparisons.pages.rows import SIGNS, Cell, ColumnHead, DiffRow, DiffTable
+from webapp.comparisons.pages.rows import SIGNS, Cell, ColumnHead, DiffRow, DiffTable, make_table
 from webapp.core.choices import choose
 from webapp.core.errors import AppError
 from webapp.core.numbered import NumberedPage
@@ -258,7 +258,7 @@ def read_difference(query: Query, turner: _Turner | None, *, size: int) -> Diffe
     ]
     return DifferencePart(
         difference=difference,
-        table=DiffTable(heads, [draw_row(row, heads, part.start + place) for place, row in enumerate(rows, 1)]),
+        table=make_table(heads, [draw_row(row, heads, part.start + place) for place, row in enumerate(rows, 1)]),
         text=part.text,
         previous_url=part.link_previous(turner.link) if turner else "",
         next_url=part.link_next(turner.link) if turner else "",

@@ -9,18 +9,30 @@ const KEPT = 5000;
 /** What the server says of a stream's end, where it is not that of the job. */
 const ENDS = { withdrawn: 'ended: you may no longer read it', lost: 'its end was lost with the worker' };
 
+/** Text in which hidden characters are drawn, as the server draws them on pages. */
+function drawn(text, hidden) {
+  return text.split(hidden).map((piece, place) => {
+    if (place % 2 === 0) return piece;
+    const mark = document.createElement('i');
+    mark.className = 'ch';
+    mark.dataset.ch = `U+${piece.codePointAt(0).toString(16).toUpperCase().padStart(4, '0')}`;
+    mark.textContent = piece;
+    return mark;
+  });
+}
+
 /** Text with ANSI colours as spans; anything else of the terminal's language is dropped. */
-function coloured(text) {
+function coloured(text, hidden) {
   const parts = document.createDocumentFragment();
   let classes = [];
   let at = 0;
   const push = (piece) => {
     if (!piece) return;
     const clean = piece.replace(/\u001b\[[\d;?]*[A-Za-z]/g, '');
-    if (!classes.length) { parts.append(clean); return; }
+    if (!classes.length) { parts.append(...drawn(clean, hidden)); return; }
     const span = document.createElement('i');
     span.className = classes.join(' ');
-    span.textContent = clean;
+    span.append(...drawn(clean, hidden));
     parts.append(span);
   };
   for (const match of text.matchAll(ANSI)) {
@@ -51,6 +63,7 @@ customElements.define('follow-log', class extends HTMLElement {
     this.list = this.querySelector('.log ol');
     this.follow = this.querySelector('[data-follow]');
     this.waiting = [];
+    this.unseen = new RegExp(`(${this.dataset.hidden})`, 'u');
     for (const item of this.list.querySelectorAll('li[data-raw]')) this.paint(item);
     this.pane.addEventListener('scroll', () => this.noticeScroll(), { passive: true });
     this.follow?.addEventListener('change', () => { if (this.follow.checked) this.toEnd(); });
@@ -134,7 +147,7 @@ customElements.define('follow-log', class extends HTMLElement {
     const time = document.createElement('time');
     time.textContent = String(line.t ?? '').replace(/^.*T/, '').replace(/(\.\d{3})\d*/, '$1').replace(/(Z|[+-]\d\d:?\d\d)$/, '');
     const text = document.createElement('span');
-    text.append(...this.mark(item.className), coloured(line.text ?? ''));
+    text.append(...this.mark(item.className), coloured(line.text ?? '', this.unseen));
     item.append(number, time, text);
     return item;
   }
@@ -151,7 +164,7 @@ customElements.define('follow-log', class extends HTMLElement {
 
   paint(item) {
     const text = item.querySelector('span');
-    if (text.textContent.includes('\u001b')) text.replaceChildren(coloured(text.textContent));
+    if (text.textContent.includes('\u001b')) text.replaceChildren(coloured(text.textContent, this.unseen));
   }
 
   noticeScroll() {

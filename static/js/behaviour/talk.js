@@ -64,10 +64,10 @@ function sayOfLine(cell, isExtended = false) {
   openBelow(form, row);
 }
 
-/** What a line of the head says, without the sign of a file that ends there. */
+/** What a line of the head says. */
 function textOf(row) {
   const cell = row.lastElementChild.cloneNode(true);
-  cell.querySelectorAll('.sr, [title]').forEach((note) => note.remove());
+  cell.querySelectorAll('.sr').forEach((note) => note.remove());
   return cell.textContent;
 }
 

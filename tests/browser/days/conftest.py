@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.factories.builds import wait_until
 from tests.factories.installation import Demo, Installation
@@ -149,6 +150,13 @@ def compare_rows(who: Api, table: str, *, branch: str, key: tuple[str, ...], col
     both = before.keys() & after.keys()
     changed = sum(before[place] != after[place] for place in both)
     return Changes(len(after) - len(both), len(before) - len(both), changed)
+
+
+def agree(page: Page, words: str) -> None:
+    """Read what an action will do, and agree."""
+    dialog = page.locator("#confirm")
+    expect(dialog).to_contain_text(words)
+    dialog.locator("[data-agree]").click()
 
 
 def check_fit(page: Page) -> None:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.days.conftest import check_fit, compare_rows
+from tests.browser.days.conftest import agree, check_fit, compare_rows
 from tests.factories.installation import Installation
 
 if TYPE_CHECKING:
@@ -229,6 +229,7 @@ def test_an_author_goes_from_a_line_of_code_to_a_pull_request(
         expect(page.locator(".page-head .state")).to_have_text("Open")
     page.get_by_role("button", name="Close pull request").click()
     page.get_by_role("button", name="Delete branch").click()
+    agree(page, "Both can be restored from here")
     expect(page.locator("#merge-box")).to_contain_text(f"{BRANCH} is deleted")
     page.goto("/pulls?state=closed")
     expect(page.get_by_role("link", name=TITLE)).to_be_visible()

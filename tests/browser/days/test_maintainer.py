@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.days.conftest import check_fit, compare_rows
+from tests.browser.days.conftest import agree, check_fit, compare_rows
 from tests.factories.builds import wait_until
 
 if TYPE_CHECKING:
@@ -94,6 +94,7 @@ def test_a_maintainer_merges_follows_the_rebuild_and_takes_it_back(
     expect(box.get_by_role("heading", name=re.compile("^Ready|^This can|Nothing blocks|can be merged"))).to_be_visible()
     expect(box).to_contain_text(re.compile(r"Merging rebuilds\s+1 dataset\s+on\s+master"))
     merge.click()
+    agree(page, "will land on master, which rebuilds 1 dataset there")
 
     # 3. The page follows the rebuild, and says that it equals what was reviewed; the table says so, too.
     expect(page.locator(".page-head .state")).to_have_text("Merged", timeout=SLOW)
@@ -104,6 +105,7 @@ def test_a_maintainer_merges_follows_the_rebuild_and_takes_it_back(
 
     # 4. Its branch goes and comes back, with its data.
     page.get_by_role("button", name="Delete branch").click()
+    agree(page, "Both can be restored from here")
     expect(box).to_contain_text(f"{BRANCH} is deleted")
     page.get_by_role("button", name="Restore branch").click()
     expect(box).to_contain_text(f"{BRANCH} is not needed any more")
@@ -123,6 +125,7 @@ def test_a_maintainer_merges_follows_the_rebuild_and_takes_it_back(
 
     # 6. Somebody else approves; she asks for the merge when it is ready, and the queue lands it.
     page.get_by_role("button", name="Merge when ready").click()
+    agree(page, "will be tested on top of master")
     expect(box.get_by_role("link", name="Merge queue of master")).to_be_visible()
     ask("olek").post(f"/repositories/nyc/pulls/{back.rsplit('/', 1)[1]}/reviews", verdict="approve")
     expect(page.locator(".page-head .state")).to_have_text("Merged", timeout=SLOW)

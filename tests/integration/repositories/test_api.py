@@ -172,6 +172,7 @@ def test_commit_answers_with_its_publication(call: Caller, repository: Repositor
         "new": 1,
         "text": "1",
         "no_newline": False,
+        "end": "lf",
     }
     listed = call("get", "/nyc/commits?branch=master&limit=1")
     assert [item["sha"] for item in listed["results"]] == [made["sha"]]

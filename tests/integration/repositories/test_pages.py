@@ -329,7 +329,7 @@ def test_links_binary_and_large_files_are_told(web: Client, repository: Reposito
     assert "Too large to show" in _text(web.get("/r/nyc/blob/master/huge.txt"))
     assert "The first 1,500 of 2,000 lines" in _text(web.get("/r/nyc/blob/master/long.py"))
     assert 'id="L2000"' in _text(web.get("/r/nyc/blob/master/long.py?lines=all"))
-    _text(web.get("/r/nyc/edit/master/data.bin"), 404)
+    assert web.get("/r/nyc/edit/master/data.bin")["Location"] == "/r/nyc/blob/master/data.bin"
 
 
 def test_long_diffs_are_cut_and_unfold(web: Client, repository: Repository) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pygit2
 import pytest
 from django.template.loader import render_to_string
-from pygit2.enums import FileMode
+from pygit2.enums import FileMode, ObjectType
 
+from webapp.core.characters import describe
 from webapp.git import compare, diff, merges, program
 from webapp.git.diff import Span, colour_lines, decorate, limit_lines
 from webapp.git.errors import TooBig
@@ -111,9 +113,77 @@ def test_diff_of_hostile_lines_keeps_every_character(repo: GitRepository) -> Non
     assert shown == [line.rstrip("\r") for line in lines]
 
 
-def test_diff_of_bytes_that_are_no_text(repo: GitRepository) -> None:
-    file = _diff(repo, Change(path="latin.txt", content=b"caf\xe9\n"))["latin.txt"]
-    assert file.hunks[0].lines[0].text == "caf\ufffd"
+UTF = "UTF-8, LF"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "texts", "forms", "shown"),
+    [
+        (b"one\n", b"one\r\n", ("one", "one"), (UTF, "UTF-8, CRLF"), ["␊", "␍␊"]),
+        (b"one\r\n", b"one\n", ("one", "one"), ("UTF-8, CRLF", UTF), ["␍␊", "␊"]),
+        (b"a\r\none\r\n", b"a\r\none\n", ("one", "one"), ("UTF-8, CRLF", "UTF-8, LF and CRLF"), ["␍␊", "␊"]),
+        (b"one\n", b"one", ("one", "one"), ("", ""), ["⊘"]),
+        (b"one\n", b"\xef\xbb\xbfone\n", ("one", "\ufeffone"), (UTF, "UTF-8 with a byte order mark, LF"), ["U+FEFF"]),
+        (b"caf\xe9\n", b"caf\xe8\n", ("caf\xe9", "caf\xe8"), ("ISO 8859-1, LF",) * 2, []),
+        (b"\x93caf\xe9\n", b"\x93cafe\n", ("\u201ccaf\xe9", "\u201ccafe"), ("Windows-1252, LF",) * 2, []),
+        (b"caf\xe9\n", "caf\xe9\n".encode(), ("caf\xe9", "caf\xe9"), ("ISO 8859-1, LF", UTF), []),
+        (
+            "é é é \n".encode() + b"\xe9\n",
+            "é é é \n".encode() + b"\xe8\n",
+            ("\\xe9", "\\xe8"),
+            ("UTF-8 with invalid bytes, LF",) * 2,
+            [],
+        ),
+        ("caf\xe9\n".encode(), b"cafe\xcc\x81\n", ("caf\xe9", "cafe\u0301"), ("", ""), ["U+00E9", "U+0301"]),
+        (b"a b\n", b"a\xc2\xa0b\n", ("a b", "a\xa0b"), ("", ""), ["␠", "U+00A0"]),
+        (b"\tx\n", b"    x\n", ("\tx", "    x"), ("", ""), ["⇥", "␠␠␠␠"]),
+        (b"paypal\n", b"p\xd0\xb0ypal\nnew\n", ("paypal", "p\u0430ypal"), ("", ""), ["U+0430"]),
+        (b"a\n", b"a \n", ("a", "a "), ("", ""), ["␠"]),
+        (b"a\n", b"a\xe2\x80\xae\n", ("a", "a\u202e"), ("", ""), ["U+202E"]),
+        (b"a\n", b"a\r\r\n", ("a", "a\r"), (UTF, "UTF-8, CRLF"), ["␊", "␍", "␍␊"]),
+    ],
+)
+def test_changes_that_look_like_none_are_drawn(
+    repo: GitRepository, old: bytes, new: bytes, texts: tuple[str, str], forms: tuple[str, str], shown: list[str]
+) -> None:
+    _diff(repo, Change(path="t.txt", content=old))
+    file = _diff(repo, Change(path="t.txt", content=new))["t.txt"]
+    changed = [line for line in file.hunks[0].lines if line.kind != "context"]
+    assert (changed[0].text, changed[1].text) == texts
+    assert file.forms == forms
+    page = render_to_string("components/code_diff.html", {"file": file, "id": "f"})
+    assert re.findall(r'data-ch="([^"]*)"', page) == shown
+    split = render_to_string("components/code_diff.html", {"file": file, "id": "f", "split": True})
+    assert re.findall(r'data-ch="([^"]*)"', split) == shown
+    assert [item.character for item in file.hidden] == [
+        describe(mark) for mark in ("\ufeff", "\u202e") if mark in texts[1]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "stored"),
+    [
+        ("ISO-8859-1", b"caf\xe9"),
+        ("windows-1251", b"\xcf\xf0"),
+        ("Shift_JIS", b"\x93\xfa"),
+        ("", b"caf\xe9"),
+        ("rot13", b"abc"),
+        ("idna", b"caf\xe9"),
+        ("no such", b"\xc3\xa9"),
+    ],
+)
+def test_commits_are_read_in_their_encoding(repo: GitRepository, encoding: str, stored: bytes) -> None:
+    base = pygit2.Repository(str(repo.path))[repo.get_head("master")]
+    header = b"encoding %s\n" % encoding.encode() if encoding else b""
+    who = stored + b" <a@b> 1762419600 +0000\n"
+    raw = b"tree %s\nauthor %scommitter %s%s\n%s\n" % (str(base.tree_id).encode(), who, who, header, stored)
+    sha = pygit2.Repository(str(repo.path)).odb.write(ObjectType.COMMIT, raw)
+    expected = {
+        "ISO-8859-1": "caf\xe9", "windows-1251": "\u041f\u0440", "Shift_JIS": "\u65e5", "": "caf\xe9", "rot13": "abc",
+        "idna": "caf\xe9", "no such": "\xe9",
+    }[encoding]  # fmt: skip
+    commit = repo.get_commit(str(sha))
+    assert (commit.subject, commit.author.name, commit.committer.name) == (expected,) * 3
 
 
 def test_limit_lines_keeps_the_first(repo: GitRepository) -> None:
@@ -126,7 +196,7 @@ def test_limit_lines_keeps_the_first(repo: GitRepository) -> None:
 def test_lines_that_are_not_shown_are_not_read(repo: GitRepository, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[Line] = []
     lines_of = diff._lines
-    monkeypatch.setattr(diff, "_lines", lambda hunk: [read.append(line) or line for line in lines_of(hunk)])
+    monkeypatch.setattr(diff, "_lines", lambda *hunk: [read.append(line) or line for line in lines_of(*hunk)])
     long = b"".join(b"%d\n" % number for number in range(diff.MAX_FILE_LINES + 1))
     file = _diff(repo, Change(path="long.txt", content=long))["long.txt"]
     assert (file.additions, file.hunks, file.truncated) == (diff.MAX_FILE_LINES + 1, (), True)

@@ -31,7 +31,7 @@ from webapp.builds.services.builds import (
     retry_build,
     start_build,
 )
-from webapp.builds.services.deletions import RestoredData, restore_data
+from webapp.builds.services.deletions import RestoredData, restore_branch
 from webapp.builds.services.keeping import register_keeper
 from webapp.builds.services.orders import BuildOrder
 from webapp.builds.services.publication import import_aside, publish, request_publication, unpublish
@@ -55,7 +55,7 @@ __all__ = [
     "register_keeper",
     "request_publication",
     "resolve_build",
-    "restore_data",
+    "restore_branch",
     "retry_build",
     "run_job",
     "start_build",

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 from django.db import transaction
 
 from webapp.accounts import queries as accounts
+from webapp.accounts.permissions import check_repository
 from webapp.builds.services import publication, queue
 from webapp.core.errors import AppError, Conflict
 from webapp.datasets import queries as dataset_queries
 from webapp.datasets import services as datasets
+from webapp.repositories import services as repositories
 
 if TYPE_CHECKING:
     from webapp.core.principals import Principal
@@ -46,7 +48,7 @@ class RestoredData:
     """Dataset path → why the branch cannot be restored there."""
 
 
-def restore_data(*, repository: Repository, branch: str, head: str, by: Principal) -> RestoredData:
+def _restore_data(*, repository: Repository, branch: str, head: str, by: Principal) -> RestoredData:
     """Bring back the dataset branches that went with a branch of Git when it had this head.
 
     Safe to repeat: what is back is no longer among them.
@@ -69,3 +71,20 @@ def restore_data(*, repository: Repository, branch: str, head: str, by: Principa
         else:
             restored.paths.append(deletion.dataset.path)
     return restored
+
+
+def restore_branch(*, repository: Repository, name: str, head: str, parent: str, by: Principal) -> RestoredData:
+    """Make a deleted branch again at the commit that it had, with the data that went with it.
+
+    The data comes first: after a crash between the two the branch is still missing, and restoring goes on.
+
+    Raises:
+        Conflict: there is a branch of this name, or its data is still being deleted.
+        NotFound: its commit is not there.
+
+    """
+    check_repository(by, repository.name, "write")
+    repositories.check_branch_name_is_free(repository=repository, name=name)
+    data = _restore_data(repository=repository, branch=name, head=head, by=by)
+    repositories.restore_branch(repository=repository, name=name, head=head, parent=parent, by=by)
+    return data

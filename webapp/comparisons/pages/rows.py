@@ -16,10 +16,11 @@ from webapp.comparisons.pages.blame import blame_url
 from webapp.comparisons.pages.columns import choose_columns
 from webapp.comparisons.pages.progress import count_differing
 from webapp.comparisons.rules.row_keys import read_key, write_key
-from webapp.comparisons.rules.value_diffs import DocumentLine, Piece, diff_documents, diff_words, read_document
+from webapp.core.characters import find_lookalikes
 from webapp.core.errors import AppError, BadRequest, NotFound
 from webapp.core.numbers import read_count
 from webapp.core.templatetags.ui import filesize
+from webapp.core.value_diffs import DocumentLine, Piece, diff_documents, diff_words, read_document
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -123,6 +124,8 @@ class Cell:
     """All digits, where the cell shows fewer."""
     is_hidden: bool = False
     """Whether it has a value that is hidden from the reader."""
+    lookalike: Any = None
+    """A value of another row of the page that looks like this one and is not; None without one."""
 
 
 @dataclass(frozen=True)
@@ -312,7 +315,29 @@ def draw_picture(picture: Mapping[str, Any]) -> DiffTable:
     css, sign, word = SIGNS[picture["change"]]
     values = list_values(picture)
     row = DiffRow(0, css, sign, word, 1, [_draw_cell(value) for value in values], "", {})
-    return DiffTable([_draw_head(value.column) for value in values], [row])
+    return make_table([_draw_head(value.column) for value in values], [row])
+
+
+def make_table(columns: list[ColumnHead], rows: list[DiffRow]) -> DiffTable:
+    """Return a table in which each value names another one of its column that looks like it, if there is one."""
+    lookalikes = [
+        find_lookalikes(
+            value
+            for row in rows
+            if not row.cells[place].is_hidden
+            for value in (row.cells[place].before, row.cells[place].after)
+            if isinstance(value, str)
+        )
+        for place in range(len(columns))
+    ]
+    if not any(lookalikes):
+        return DiffTable(columns, rows)
+
+    def mark(cell: Cell, others: Mapping[str, str]) -> Cell:
+        value = cell.before if cell.state == "deleted" else cell.after
+        return replace(cell, lookalike=others.get(value)) if isinstance(value, str) and not cell.is_hidden else cell
+
+    return DiffTable(columns, [replace(row, cells=list(map(mark, row.cells, lookalikes))) for row in rows])
 
 
 @dataclass(frozen=True)
@@ -386,7 +411,7 @@ class _RowsBuilder:
         marked = dict.fromkeys(marks.find(row.n for row in page.rows), marks.text) if marks else {}
         summary = page.summary
         return RowsView(
-            table=DiffTable(
+            table=make_table(
                 [_draw_head(column) for column in shown],
                 [line for row in page.rows for line in self._draw_lines(row, shown, marked.get(row.n, ""))],
             ),
@@ -643,8 +668,8 @@ def _expand(cell: stored.ValueDiff) -> ChangedValue | None:
     if all(
         document is not None or value is None
         for document, value in zip(documents, (cell.before, cell.after), strict=True)
-    ):
-        return ChangedValue(cell.column.name, cell.column.type, [], [], diff_documents(*documents))
+    ) and (lines := diff_documents(*documents)):
+        return ChangedValue(cell.column.name, cell.column.type, [], [], lines)
     texts = [value if isinstance(value, str) else "" for value in (cell.before, cell.after)]
     if max(map(len, texts)) <= SHORT_TEXT:
         return None

@@ -18,6 +18,8 @@ from django.utils import timezone
 from django.utils.html import escape, format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
+from webapp.core.characters import HIDDEN_IN_SCRIPTS, draw_code, draw_everything
+from webapp.core.drawn_values import LONG_TEXT, MINUS, draw_beside, draw_change, draw_lines, draw_pieces, draw_value
 from webapp.core.states import State
 from webapp.core.templatetags import markdown
 
@@ -28,7 +30,6 @@ register = template.Library()
 
 SPRITE = "build/icons.svg"
 THIN = "\N{NARROW NO-BREAK SPACE}"
-MINUS = "\N{MINUS SIGN}"
 DASH = "\N{EN DASH}"
 
 TONES: Mapping[str, tuple[str, str]] = {
@@ -49,7 +50,12 @@ TONES: Mapping[str, tuple[str, str]] = {
 
 HIDDEN_NOTE = "Its repository calls this column sensitive: its values are hidden from you."
 
-NO_END = SafeString('<span class="muted" title="No newline at the end of the file"> ⊘</span>')
+NO_END = '<i class="ch ch--quiet" title="No newline at the end of the file" data-ch="⊘"></i>'
+
+LINE_ENDS = {
+    "lf": '<i class="ch" title="The line ends with LF" data-ch="␊"></i>',
+    "crlf": '<i class="ch" title="The line ends with CR LF" data-ch="␍␊"></i>',
+}
 
 COLOUR_MODES = ("auto", "light", "dark")
 LIGHT_THEMES = ("light", "light_high_contrast", "light_colorblind")
@@ -69,6 +75,12 @@ def icon(name: str, css: str = "") -> SafeString:
         icon_sprite(),
         name,
     )
+
+
+@register.simple_tag
+def hidden_pattern() -> str:
+    """Return the pattern of characters that nobody sees, for scripts that draw."""
+    return HIDDEN_IN_SCRIPTS
 
 
 @register.simple_tag
@@ -184,12 +196,24 @@ def post_button(
     kind: str = "",
     css: str = "",
     label: str = "",
+    confirm: str = "",
     fields: Iterable[tuple[str, object]] = (),
     **more: object,
 ) -> SafeString:
-    """Show a button that posts `fields` and what else is named, but for names that stand for nothing."""
+    """Show a button that posts `fields` and what else is named, but for names that stand for nothing.
+
+    With `confirm`, a dialog says so first, and asks.
+    """
     sent = [*fields, *((name, value) for name, value in more.items() if value not in (None, ""))]
-    shown: dict[str, object] = {"url": url, "text": text, "icon_name": icon, "kind": kind, "css": css, "label": label}
+    shown: dict[str, object] = {
+        "url": url,
+        "text": text,
+        "icon_name": icon,
+        "kind": kind,
+        "css": css,
+        "label": label,
+        "confirm": confirm,
+    }
     shown |= {"fields": sent, "csrf_token": context.get("csrf_token")}
     return SafeString(render_to_string("components/post_button.html", shown))
 
@@ -323,13 +347,29 @@ def reltime(value: dt.datetime | None, css: str = "muted") -> SafeString:
 
 # ---- values of data ------------------------------------------------------------------------------------------------
 
-LONG_TEXT = 80
-
 
 @register.simple_tag
 def value(cell: object, limit: int = LONG_TEXT) -> SafeString:
     """Show a value of a table: null in italics and unlike "", blanks visible, long text shortened with the whole behind."""
-    return mark_safe(_value_html(cell, limit))  # noqa: S308 - every path escapes
+    return mark_safe(draw_value(cell, limit))  # noqa: S308 - every path escapes
+
+
+@register.simple_tag
+def value_beside(cell: object, other: object) -> SafeString:
+    """Show a value near another one: of a long text where they differ, and what tells apart values that look alike."""
+    return mark_safe(draw_beside(cell, other))  # noqa: S308 - every path escapes
+
+
+@register.simple_tag
+def value_pieces(pieces: Sequence[Any], mark: str = "") -> SafeString:
+    """Show a text in pieces {text, is_changed, is_alike}, the changed ones in the element `mark`."""
+    return mark_safe(draw_pieces(pieces, mark))  # noqa: S308 - every path escapes
+
+
+@register.simple_tag
+def document_lines(lines: Sequence[Any]) -> SafeString:
+    """Show the lines of two documents that differ, as items of a list."""
+    return mark_safe(draw_lines(lines))  # noqa: S308 - every path escapes
 
 
 @register.simple_tag
@@ -349,34 +389,9 @@ def hidden_mark(is_hidden: bool) -> SafeString:
     )
 
 
-def _value_html(cell: object, limit: int) -> str:
-    """Write the same as plain text of HTML: a page holds thousands of cells, and this is where their time goes."""
-    if cell is None:
-        return '<span class="null">null</span>'
-    if isinstance(cell, bool):
-        return "true" if cell else "false"
-    if isinstance(cell, float) and not math.isfinite(cell):
-        return "NaN" if math.isnan(cell) else ("∞" if cell > 0 else f"{MINUS}∞")
-    if isinstance(cell, int | float):
-        return str(cell).replace("-", MINUS, 1) if cell < 0 else str(cell)
-    text = cell if isinstance(cell, str) else _compact(cell)
-    if text == "":
-        return '<span class="null">empty</span>'
-    if text != text.strip():
-        return _blanks_html(text, limit)
-    if len(text) > limit:
-        return f'<span title="{escape(text[:2000])}">{escape(text[:limit])}…</span>'
-    return escape(text)
-
-
-def _blanks_html(text: str, limit: int) -> str:
-    shown = text[:limit].translate({0x20: "·", 0x09: "→", 0x0A: "↵", 0x0D: "␍", 0xA0: "⍽"})
-    return f'<span class="blanks" title="blanks made visible">{escape(shown)}</span>'
-
-
 @register.simple_tag
-def code_text(spans: Iterable[Any], word: str = "", has_no_end: bool = False) -> SafeString:
-    """Draw the text of a line of code: {text, token (class of its colour), marked (whether the change is here)}.
+def code_text(spans: Iterable[Any], word: str = "", has_no_end: bool = False, end: str = "") -> SafeString:
+    """Draw the text of a line of code: {text, token (class of its colour), marked (whether the change is here), is_alike}.
 
     Written here and not as a template: every blank of a line is shown, copied and suggested, those of a template as well.
 
@@ -384,18 +399,27 @@ def code_text(spans: Iterable[Any], word: str = "", has_no_end: bool = False) ->
         spans: the pieces of the line.
         word: what has become of it, for screen readers.
         has_no_end: whether it is the last line of a file, without a newline.
+        end: the line end to draw, "lf" or "crlf"; empty draws none.
 
     """
     head = format_html('<span class="sr">{} </span>', word) if word else ""
-    tail = NO_END if has_no_end else ""
+    tail = NO_END if has_no_end else LINE_ENDS.get(end, "")
     return mark_safe(f"{head}{''.join(map(_span_html, spans))}{tail}")  # noqa: S308 - every piece is escaped
 
 
-def _span_html(span: Any) -> SafeString:
-    css = format_html(' class="{}"', span.token) if span.token else SafeString()
+@register.simple_tag
+def code_line(file: Any, line: Any, word: str = "") -> SafeString:
+    """Draw a line of a diff; on changed lines also how they end, where the file's line ends differ."""
+    is_drawn = line.kind != "context" and file.has_odd_ends
+    return code_text(line.pieces, word=word, has_no_end=line.no_newline, end=line.end if is_drawn else "")
+
+
+def _span_html(span: Any) -> str:
+    css = f' class="{escape(span.token)}"' if span.token else ""
+    text = draw_everything(span.text) if getattr(span, "is_alike", False) else draw_code(span.text)
     if getattr(span, "marked", False):
-        return format_html("<mark{}>{}</mark>", css, span.text)
-    return format_html("<span{}>{}</span>", css, span.text) if css else escape(span.text)
+        return f"<mark{css}>{text}</mark>"
+    return f"<span{css}>{text}</span>" if css else text
 
 
 @register.simple_tag
@@ -436,27 +460,16 @@ def _cell_html(cell: Any, link: str = "") -> str:
         content = str(hidden_value())
     elif cell.state == "changed":
         delta = f' <span class="muted dl">({escape(cell.delta)})</span>' if cell.delta else ""
-        content = (
-            f"<del>{_value_html(cell.before, LONG_TEXT)}</del>"
-            '<span class="arrow" aria-hidden="true">→</span>'
-            f"<ins>{_value_html(cell.after, LONG_TEXT)}</ins>{delta}"
-        )
+        content = draw_change(cell.before, cell.after, delta)
     elif cell.state == "none":
         content = '<span class="muted" title="this side has no such column">·</span>'
     else:
-        content = _value_html(cell.before if cell.state == "deleted" else cell.after, LONG_TEXT)
+        shown, other = (cell.before, cell.after) if cell.state == "deleted" else (cell.after, cell.before)
+        content = draw_beside(shown, other if other is not None else getattr(cell, "lookalike", None))
     if link and cell.pin:
         # out of the tab order, too
         content = f'<a href="{escape(link)}" tabindex="-1">{content}</a>'
     return f'<th scope="row"{attributes}>{content}</th>' if cell.pin else f"<td{attributes}>{content}</td>"
-
-
-def _compact(cell: object) -> str:
-    if isinstance(cell, Mapping):
-        return "{" + ", ".join(f"{key}: {_compact(item)}" for key, item in cell.items()) + "}"
-    if isinstance(cell, Iterable) and not isinstance(cell, str | bytes):
-        return "[" + ", ".join(_compact(item) for item in cell) + "]"
-    return "null" if cell is None else str(cell)
 
 
 @register.filter

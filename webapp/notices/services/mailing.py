@@ -14,6 +14,7 @@ from django.urls import reverse
 
 from webapp.accounts.queries import principal_for_user
 from webapp.core import clock
+from webapp.core.characters import spell_hidden
 from webapp.core.errors import AppError, NotFound, Unavailable
 from webapp.dispatch.failures import named_failures
 from webapp.dispatch.leases import ring_forgotten
@@ -85,12 +86,12 @@ def _write(notification: Notification) -> EmailMultiAlternatives:
         "text": _find_text(notification),
     }
     message = EmailMultiAlternatives(
-        subject=render_to_string("notices/mail_subject.txt", context).strip()[:MOST_SUBJECT],
-        body=render_to_string("notices/mail.txt", context),
+        subject=spell_hidden(render_to_string("notices/mail_subject.txt", context).strip())[:MOST_SUBJECT],
+        body=spell_hidden(render_to_string("notices/mail.txt", context)),
         to=[find_address(notification.user_id)],
         headers=_write_headers(notification, settings_url),
     )
-    message.attach_alternative(render_to_string("notices/mail.html", context), "text/html")
+    message.attach_alternative(spell_hidden(render_to_string("notices/mail.html", context)), "text/html")
     return message
 
 

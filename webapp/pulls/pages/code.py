@@ -322,7 +322,7 @@ def view_file(
         file=repositories.decorate_files(repository, [shown])[0],
         id=f"file-{file.path}",
         url=ref_url(repository, "blob", ref, file.path) if is_there else "",
-        edit_url=ref_url(repository, "edit", ref, file.path) if is_there and may_edit and not file.is_binary else "",
+        edit_url=ref_url(repository, "edit", ref, file.path) if is_there and may_edit and file.is_file else "",
         more_url=f"{here}?{urlencode({**keeps, 'whole': file.path})}#file-{file.path}",
     )
 

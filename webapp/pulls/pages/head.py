@@ -29,7 +29,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from webapp.core.principals import Principal
+    from webapp.git.diff import ChangedFile
     from webapp.pulls.models import PullDataset, PullRequest
+
+MOST_HIDING = 5
+"""Of the files that the warning names."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +115,8 @@ class PullHead:
     edit_url: str
     unshown: str = ""
     """Why the Code tab does not show all that merging would change; empty if it does."""
+    hidden_in: Sequence[str] = ()
+    """Paths of the first files that add characters which nobody sees."""
     merged_by: str = ""
     reverts: LinkedPull | None = None
     """The merged one that it takes back."""
@@ -222,6 +228,7 @@ def read_head(principal: Principal, loaded: Loaded) -> PullHead:
     name = pull.repository.name
     diff = counts.sum_rows(loaded.rows)
     commits = queries.count_own_commits(pull)
+    files = _list_files(pull)
     may_write = can_repository(principal, name, "write")
     approve_note = _explain_approval(principal, pull)
     may_maintain = can_repository(principal, name, "maintain")
@@ -243,7 +250,7 @@ def read_head(principal: Principal, loaded: Loaded) -> PullHead:
         commits=commits,
         datasets=len(queries.list_rebuilt(loaded.all_rows)),
         verdict=_list_verdict(loaded, diff),
-        tabs=_list_tabs(loaded, diff, commits),
+        tabs=_list_tabs(loaded, diff, commits, files=None if files is None else len(files)),
         diff=diff,
         is_known=loaded.is_known,
         may_edit=may_maintain or principal.user_id == pull.author_id,
@@ -255,6 +262,7 @@ def read_head(principal: Principal, loaded: Loaded) -> PullHead:
         approve_note=approve_note,
         edit_url=reverse("pull-edit", args=[name, pull.number]),
         unshown=next((item.message for item in loaded.blockers if item.code == approvals.LANDS_UNSHOWN), ""),
+        hidden_in=[file.path for file in files or () if file.has_hidden][:MOST_HIDING],
         merged_by=pull.merge.merged_by.username if pull.state == PullState.MERGED else "",
         reverts=_link(name, pull.reverts),
         reverted_by=_link(name, find_revert(pull)) if pull.state == PullState.MERGED else None,
@@ -276,19 +284,18 @@ def _explain_approval(principal: Principal, pull: PullRequest) -> str:
     return f"Yours would not count: you {objection.words}." if objection else ""
 
 
-def _count_files(pull: PullRequest) -> int | None:
-    """Count the files that it changes; None where these are more than are compared."""
+def _list_files(pull: PullRequest) -> Sequence[ChangedFile] | None:
+    """List the files that it changes; None where these are more than are compared."""
     try:
-        return len(queries.list_changes(pull).files)
+        return queries.list_changes(pull).files
     except TooLarge:
         return None
 
 
-def _list_tabs(loaded: Loaded, diff: counts.DiffSum, commits: int) -> list[Tab]:
+def _list_tabs(loaded: Loaded, diff: counts.DiffSum, commits: int, *, files: int | None) -> list[Tab]:
     pull, url = loaded.pull, loaded.url
     talk = pull.comments.filter(deleted_at=None).count() + len(queries.list_reviews(pull))
     builds = queries.count_builds(pull)
-    files = _count_files(pull)
     is_counted = bool(loaded.rows) or loaded.is_complete  # none is known of is not none
     return [
         Tab("Conversation", url, "comment", talk, "g o"),

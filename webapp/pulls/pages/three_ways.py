@@ -31,6 +31,8 @@ class ThreeWayCell:
     css: str
     is_there: bool
     """Whether this end has the row."""
+    other: Any = None
+    """What another end has there, from which it must be told apart."""
 
 
 @dataclass(frozen=True)
@@ -114,9 +116,12 @@ def _draw(three: ThreeWayRow, row: PullDataset, masked: Sequence[str]) -> ThreeW
     base, source, target = [], [], []
     for value in three.values[:COLUMNS]:
         ours, theirs = _MARKS[value.side]
-        base.append(ThreeWayCell(value.base, "same", three.base is not None))
-        source.append(ThreeWayCell(value.source, ours, three.source is not None))
-        target.append(ThreeWayCell(value.target, theirs, three.target is not None))
+        changed = value.source if value.source != value.base else value.target
+        source_other = value.base if value.base != value.source else value.target
+        target_other = value.base if value.base != value.target else value.source
+        base.append(ThreeWayCell(value.base, "same", three.base is not None, changed))
+        source.append(ThreeWayCell(value.source, ours, three.source is not None, source_other))
+        target.append(ThreeWayCell(value.target, theirs, three.target is not None, target_other))
     ends = (
         ("before", "", base),
         (row.pull.source, _say(three.source, three.base), source),

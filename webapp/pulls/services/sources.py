@@ -39,20 +39,9 @@ def delete_source(*, pull: PullRequest, by: Principal) -> None:
 
 
 def restore_source(*, pull: PullRequest, by: Principal) -> builds.RestoredData:
-    """Make the source branch again at the commit that the pull request shows, with the data that went with it.
-
-    The data comes first: after a crash between the two the branch is still missing, and restoring goes on.
-
-    Raises:
-        Conflict: there is a branch of this name, or its data is still being deleted.
-        NotFound: its commit is not there.
-
-    """
+    """Make the source branch again at the commit that the pull request shows, with the data that went with it."""
     repository, name = pull.repository, pull.source
-    check_repository(by, repository.name, "write")
-    repositories.check_branch_name_is_free(repository=repository, name=name)
-    data = builds.restore_data(repository=repository, branch=name, head=pull.head_sha, by=by)
     parent = pull.target if queries.find_head(repository, pull.target) else ""
-    repositories.restore_branch(repository=repository, name=name, head=pull.head_sha, parent=parent, by=by)
+    data = builds.restore_branch(repository=repository, name=name, head=pull.head_sha, parent=parent, by=by)
     record_event(pull=pull, kind="source_restored", actor=by.username, data={"branch": name})
     return data

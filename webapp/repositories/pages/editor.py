@@ -96,6 +96,9 @@ def edit_page(
         raise NotFound(message, code="not_a_branch")
     content, rows = "", None
     if mode != "new":
+        if code.find_submodule(repository, head or common.head, path):
+            message = f"{path} is a submodule. Change it with Git."
+            raise NotFound(message, code="not_editable")
         blob = code.read_blob(repository, head or common.head, path)
         if mode == "edit":
             content, rows = _open_file(blob)

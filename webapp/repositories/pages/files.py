@@ -9,6 +9,7 @@ from urllib.parse import quote
 from webapp.accounts.queries import list_folders
 from webapp.core.numbered import NumberedPage
 from webapp.core.words import counted
+from webapp.git.diff import list_hidden_characters
 from webapp.repositories.errors import git_refusals
 from webapp.repositories.pages.editor import is_editable
 from webapp.repositories.pages.frame import Crumb, Frame, crumbs, frame, number_pages, ref_url
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from webapp.core.principals import Principal
-    from webapp.git.diff import Span
+    from webapp.git.diff import Hidden, Span
     from webapp.git.repository import GitRepository
     from webapp.git.values import Blob, CommitInfo, TreeEntry
     from webapp.repositories.models import Publication, Repository
@@ -84,11 +85,17 @@ class BlobPage:
     path: str
     crumbs: tuple[Crumb, ...]
     blob: Blob | None
+    submodule: str
+    """The commit of another repository that the path stands for; empty of a file."""
     size: int
     lines: tuple[tuple[int, tuple[Span, ...]], ...]
     line_count: int
     cut: bool
     is_text: bool
+    form: str
+    """How its text is stored, in words; empty where that is usual."""
+    hidden: list[Hidden]
+    """Characters that nobody sees, or that reorder the text."""
     preview: str
     """HTML of a Markdown file, nothing of others."""
     commit: CommitInfo | None
@@ -160,24 +167,30 @@ def blob_page(principal: Principal, repository: Repository, ref: str, path: str,
     common = frame(principal, repository, ref, view="tree")
     with git_refusals():
         git = repository.git
-        size = git.blob_size(common.head, path)
-        blob = git.read_blob(common.head, path) if size <= MAX_SHOWN_BYTES else None
+        submodule = git.find_submodule(common.head, path)
+        size = 0 if submodule else git.blob_size(common.head, path)
+        blob = git.read_blob(common.head, path) if not submodule and size <= MAX_SHOWN_BYTES else None
         commit = next(git.iterate_commits(common.head, path=path), None)
     publication = branch_queries.get_publication(repository, common.ref, common.head)
     is_text = blob is not None and not blob.is_binary and blob.kind == "file"
     limit = None if whole else LINES_AT_ONCE
-    shown, count = list_lines(path, blob.text, limit=limit) if blob is not None and is_text else ([], 0)
+    text = blob.text if blob is not None and is_text else ""
+    form = blob.form if blob is not None and is_text else None
+    shown, count = list_lines(path, text, limit=limit) if is_text else ([], 0)
     return BlobPage(
         frame=common,
         path=path,
         crumbs=crumbs(repository, common.ref, path),
         blob=blob,
+        submodule=submodule,
         size=size,
         lines=tuple(enumerate(shown, start=1)),
         line_count=count,
         cut=len(shown) < count,
         is_text=is_text,
-        preview=render_markdown(repository, common.ref, path, blob.text) if blob is not None and is_text else "",
+        form="" if form is None or (form.is_usual and form.line_ends != "crlf") else form.words,
+        hidden=list_hidden_characters(text),
+        preview=render_markdown(repository, common.ref, path, text) if is_text else "",
         commit=code.name_authors([commit])[0] if commit else None,
         publication=publication,
         problems={int(item.get("line") or 0): str(item.get("message", "")) for item in problems_of(publication, path)},

@@ -114,6 +114,12 @@ def read_blob(repository: Repository, ref: str, path: str) -> Blob:
         return git.read_blob(git.resolve(ref), path.strip("/"))
 
 
+def find_submodule(repository: Repository, sha: str, path: str) -> str:
+    """Return the commit that a submodule stands for; empty where a path has none."""
+    with git_refusals():
+        return repository.git.find_submodule(sha, path.strip("/"))
+
+
 def read_file(repository: Repository, ref: str, path: str) -> bytes:
     """Return the content of a file at a ref."""
     return read_blob(repository, ref, path).content

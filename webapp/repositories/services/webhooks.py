@@ -18,6 +18,7 @@ from django.template.loader import render_to_string
 
 from webapp.accounts import services as accounts
 from webapp.core import clock, outgoing
+from webapp.core.characters import spell_hidden
 from webapp.core.errors import AppError, Conflict, InvalidInput, Unavailable
 from webapp.core.sealed import seal, unseal
 from webapp.dispatch.failures import named_failures
@@ -182,7 +183,7 @@ def _shape(delivery: Delivery) -> bytes:
     if shape == rules.TRIBUTARY:
         return delivery.body.encode()
     facts = json.loads(delivery.body)
-    text = " ".join(render_to_string("repositories/message.txt", facts).split())
+    text = spell_hidden(" ".join(render_to_string("repositories/message.txt", facts).split()))
     path = render_to_string("repositories/message_url.txt", facts).strip()
     return rules.write_message(shape, text=text, url=settings.TRIBUTARY_URL + path)
 

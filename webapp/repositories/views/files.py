@@ -49,7 +49,7 @@ def tree(request: HttpRequest, repo: str, rest: str) -> HttpResponse:
     principal = signed_in(request)
     repository = queries.get_repository(principal, repo)
     ref, path = split_ref(repository, rest)
-    if queries.find_kind(repository, queries.get_commit(repository, ref).sha, path) == "file":
+    if queries.find_kind(repository, queries.get_commit(repository, ref).sha, path) not in ("folder", None):
         return redirect(ref_url(repository, "blob", ref, path))
     return show(request, "repositories/tree.html", tree_page(principal, repository, ref, path))
 
@@ -118,7 +118,13 @@ def _editor(request: HttpRequest, repo: str, rest: str, *, mode: services.Mode) 
     repository = queries.get_repository(principal, repo)
     ref, path = split_ref(repository, rest)
     if request.method != "POST":
-        page = edit_page(principal, repository, ref, path, mode=mode)
+        try:
+            page = edit_page(principal, repository, ref, path, mode=mode)
+        except NotFound as error:
+            if error.code != "not_editable":
+                raise
+            messages.warning(request, error.detail)
+            return redirect(ref_url(repository, "blob", ref, path))
         return _show(request, page, EditForm(initial=_initial(page)))
     permissions.check_write(principal, repository)
     place = _OpenFile(repository, ref, path, mode)

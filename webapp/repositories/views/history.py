@@ -14,6 +14,7 @@ from webapp.accounts.permissions import signed_in
 from webapp.core import pages
 from webapp.core.choices import choose
 from webapp.core.errors import AppError, InvalidInput, NotFound
+from webapp.core.undo import offer_undo
 from webapp.repositories import queries, services
 from webapp.repositories.forms import BranchForm, DeleteBranchForm
 from webapp.repositories.pages.branches import branches_page
@@ -171,10 +172,15 @@ def delete_branch(request: HttpRequest, repo: str) -> HttpResponse:
     if not form.is_valid():
         message = "Say which branch to delete, and whether its data goes too."
         raise InvalidInput(message)
+    name = form.cleaned_data["name"]
+    row = repository.branches.filter(name=name).first()
     try:
         services.delete_branch(repository=repository, by=principal, **form.cleaned_data)
     except AppError as error:
         messages.error(request, error.detail)
     else:
-        messages.success(request, f"Branch {form.cleaned_data['name']} is deleted.")
+        fields = [("name", name), ("head", row.announced_head if row else ""), ("parent", row.parent if row else "")]
+        offer_undo(
+            request, f"Branch {name} is deleted.", url=reverse("branch-restore", args=[repository.name]), fields=fields
+        )
     return redirect(f"/r/{quote(repository.name)}/branches")

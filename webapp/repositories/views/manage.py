@@ -6,19 +6,28 @@ from typing import TYPE_CHECKING, Any
 
 from django.contrib import messages
 from django.shortcuts import redirect
+from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
 from webapp.accounts.permissions import signed_in
 from webapp.core import pages
 from webapp.core.errors import AppError, InvalidInput
 from webapp.core.numbers import read_count
-from webapp.repositories import queries, services
-from webapp.repositories.forms import DescriptionForm, MemberForm, NewRepositoryForm, ProtectionForm, WebhookForm
+from webapp.core.undo import offer_undo
+from webapp.repositories import permissions, queries, services
+from webapp.repositories.forms import (
+    DescriptionForm,
+    MemberForm,
+    NewRepositoryForm,
+    ProtectionForm,
+    WebhookForm,
+    write_protection,
+)
 from webapp.repositories.pages.repositories import repositories_page, settings_page
 from webapp.repositories.views.common import add_refusal, show
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from django.forms import Form
     from django.http import HttpRequest, HttpResponse
@@ -130,7 +139,12 @@ def remove_member(request: HttpRequest, repo: str) -> HttpResponse:
 
     def act(repository: Repository, by: Principal) -> str:
         username = request.POST.get("user", "")
+        member = queries.list_members(by, repository).filter(user__username=username).first()
         services.remove_member(repository=repository, username=username, by=by)
+        if member is not None:
+            fields = [("form", "member"), ("member-user", username), ("member-role", member.role)]
+            _offer_undo(request, repository, f"{username} is no longer a member.", fields)
+            return ""
         return f"{username} is no longer a member."
 
     return _act(request, repo, act)
@@ -142,10 +156,18 @@ def remove_protection(request: HttpRequest, repo: str) -> HttpResponse:
 
     def act(repository: Repository, by: Principal) -> str:
         branch = request.POST.get("branch", "")
+        protection = permissions.find_protection(repository, branch)
+        before = write_protection(protection) if protection is not None else {}
         services.remove_protection(repository=repository, branch=branch, by=by)
-        return f"Branch {branch} is no longer protected."
+        fields = [("form", "protection"), *((f"protection-{name}", value) for name, value in before.items())]
+        _offer_undo(request, repository, f"Branch {branch} is no longer protected.", fields)
+        return ""
 
     return _act(request, repo, act)
+
+
+def _offer_undo(request: HttpRequest, repository: Repository, text: str, fields: Iterable[tuple[str, object]]) -> None:
+    offer_undo(request, text, url=reverse("repository-settings", args=[repository.name]), fields=fields)
 
 
 @require_POST
@@ -181,5 +203,6 @@ def _act(request: HttpRequest, repo: str, act: Callable[[Repository, Principal],
     except AppError as error:
         messages.error(request, error.detail)
     else:
-        messages.success(request, said)
+        if said:
+            messages.success(request, said)
     return redirect("repository-settings", repo=repository.name)

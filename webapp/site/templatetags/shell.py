@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from django import template
+from django.contrib.messages.storage.base import Message
 
+from webapp.core.undo import Undo, read_undo
 from webapp.notices.queries.inbox import MOST_COUNTED, count_unread
 from webapp.site.pages import shell, tour
 
@@ -18,6 +20,12 @@ def part_in_place(context: Mapping[str, Any]) -> str:
     """Return the id of the part of the page that the answer takes the place of; empty where a whole page is asked for."""
     request = context.get("request")
     return request.htmx.target or "" if request is not None else ""
+
+
+@register.simple_tag
+def undo_of(message: Message) -> Undo | None:
+    """Return what takes back the action that a message is about."""
+    return read_undo(message)
 
 
 @register.simple_tag(takes_context=True)

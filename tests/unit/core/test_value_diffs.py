@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webapp.comparisons.rules.value_diffs import MOST_WORDS, Piece, diff_documents, diff_words, read_document
+from webapp.core.value_diffs import MOST_WORDS, Piece, diff_documents, diff_words, read_document
 
 DOCUMENTS = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=3),
@@ -52,5 +52,5 @@ def test_lines_far_from_those_that_differ_are_left_out() -> None:
     before = {f"member {number:02}": number for number in range(40)}
     lines = diff_documents(before, {**before, "member 20": -1})
     assert [line.kind for line in lines] == ["gap", *["same"] * 3, "removed", "added", *["same"] * 3, "gap"]
-    assert [line.text.strip() for line in lines[4:6]] == ['"member 20": 20,', '"member 20": -1,']
+    assert [line.pieces[0].text.strip() for line in lines[4:6]] == ['"member 20": 20,', '"member 20": -1,']
     assert {line.kind for line in diff_documents(None, {"a": 1})} == {"added"}

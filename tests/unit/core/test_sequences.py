@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webapp.git.diff import Span, _split_by_marks
-from webapp.git.sequences import list_runs
+from webapp.core.sequences import list_runs
+from webapp.git.diff import LineMark, Span, _split_by_marks
 
 ITEMS = st.lists(st.sampled_from(["a", "b", "\n", "", "0"]), max_size=12)
 
@@ -37,9 +37,9 @@ def test_hostile_lists_are_compared_in_a_moment(one: list[str], other: list[str]
 def test_marks_split_spans_and_keep_the_text(texts: list[str], cuts: set[int]) -> None:
     text = "".join(texts)
     ordered = sorted(cut for cut in cuts if cut <= len(text))
-    marks = list(zip(ordered[::2], ordered[1::2]))
+    marks = [LineMark(start, end) for start, end in zip(ordered[::2], ordered[1::2])]
     spans = list(_split_by_marks([Span(piece, str(number)) for number, piece in enumerate(texts)], marks))
     assert "".join(span.text for span in spans) == text
     shown = "".join(("x" if span.marked else ".") * len(span.text) for span in spans)
-    assert shown == "".join("x" if any(a <= n < b for a, b in marks) else "." for n in range(len(text)))
+    assert shown == "".join("x" if any(a <= n < b for a, b, _ in marks) else "." for n in range(len(text)))
     assert all(span.text for span in spans)
