@@ -164,6 +164,8 @@ class DatasetPage:
     """Who changed each row; empty where rows have no key."""
     preview_pages: Mapping[str, str] | None = None
     q: str = ""
+    search_problem: str = ""
+    """What of the search is not understood."""
     sort: str = ""
     schema: SchemaView | None = None
     spec_text: str = ""
@@ -398,6 +400,8 @@ def _read_preview_panel(
     try:
         preview = read_preview(principal, dataset, **_view_of(request), request=preview_request)
     except AppError as error:
+        if error.code == "bad_search":
+            return {**panel, "search_problem": error.detail}
         return {**panel, "problem": Problem("The rows cannot be shown", error.detail)}
     last = request.page - 1 if request.page else None
     following = request.page + 1 if preview.has_more else None
