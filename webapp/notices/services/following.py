@@ -73,7 +73,7 @@ def follow_event(*, event: TimelineEvent, **_: Any) -> None:
 
 def follow_dataset(*, row: PullDataset, **_: Any) -> None:
     """Tell who watches a dataset that a pull request changes it."""
-    if row.dataset is None or row.change == states.AFFECTED:
+    if row.dataset is None or row.change not in states.CHANGED:
         return
     pull, to = row.pull, {Reason.WATCHING: list_watchers(datasets=[row.dataset.pk])}
     about = {**_about(pull), "dataset": row.dataset, "actor": pull.author.username}
