@@ -19,6 +19,7 @@ from webapp.pulls import signals
 from webapp.pulls.models import Merge, NamedComparison, PullDataset, PullRequest, Review
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.approvers import MOST_COMMITS
+from webapp.pulls.queries.loads import list_loaded, may_be_loaded
 from webapp.pulls.queries.looked import SeenRows, list_seen
 from webapp.pulls.queries.own import list_files_to_land
 from webapp.pulls.queries.sides import Course, find_ends
@@ -445,6 +446,7 @@ def _follow_datasets(pull: PullRequest) -> None:
     course = _find_course(pull)
     work = find_work(pull.repository, specs=specs, branches=course.own, target=pull.base_sha)
     own, loaded, changes = work.own, work.loaded, work.changes
+    with_files = {row.path for row in pull.datasets.all() if may_be_loaded(row)}
     chosen = set(pull.datasets.loading().values_list("path", flat=True))
     left = {path: place for path, place in loaded.items() if path not in chosen}
     branches = Branches(pull.target, specs.changed_paths, specs.head_inputs, left)
@@ -466,6 +468,20 @@ def _follow_datasets(pull: PullRequest) -> None:
         held = rules.get(path, NO_RULES).rules
         _follow_dataset(pull, path, after, held, described, course=course, specs=specs, ours=changes, seen=seen)
     pull.datasets.exclude(path__in=changes).delete()
+    if _include_files(pull, loaded.keys() - with_files):
+        _follow_datasets(pull)  # merging now lands more
+
+
+def _include_files(pull: PullRequest, paths: Collection[str]) -> int:
+    """Have merging load the files that were loaded on the source, until somebody leaves them out; return how many.
+
+    Onto the rows that the source began with: if the target has others by now, somebody has to decide.
+    """
+    rows = pull.datasets.filter(path__in=paths, loads_onto=None)
+    datasets_to_load = [dataset for dataset in list_loaded(pull, rows) if not dataset.problem]
+    for dataset in datasets_to_load:
+        rows.filter(pk=dataset.row.pk).update(loads_onto=dataset.uploads.start, loads_rows=dataset.row.after_id or "")
+    return len(datasets_to_load)
 
 
 def _is_current(after: Transaction, code: str, *, is_changed: bool) -> bool:
