@@ -666,6 +666,15 @@ def has_newer_data(pull: PullRequest) -> bool:
     return NamedComparison.objects.filter(row__pull=pull, name=states.TARGET_SINCE).exists()
 
 
+def is_moved_by_own_merge(pull: PullRequest, facts: approvals.MergeFacts) -> bool:
+    """Return whether a merge by the author of a stale pull request, and its rebuild, alone moved the target last."""
+    merges = Merge.objects.filter(repository=pull.repository, merged_by=pull.author)
+    if facts.behind and not merges.filter(merge_commit=facts.target_head).exists():
+        return False
+    newer = NamedComparison.objects.filter(row__pull=pull, name=states.TARGET_SINCE)
+    return not newer.exclude(after__build_id__in=merges.exclude(build=None).values("build")).exists()
+
+
 def find_merge(pull: PullRequest) -> Merge | None:
     """Return its merge, unless that was given up."""
     merges = Merge.objects.filter(pull=pull).exclude(state=MergeState.ABANDONED)
