@@ -135,7 +135,7 @@ def _fill(row: Sequence[Json], columns: Sequence[PreviewColumn]) -> list[Json]:
 
 class _RowSearch(NamedTuple):
     where: str = ""
-    parameters: tuple[Json, ...] = ()
+    parameters: tuple[object, ...] = ()
     searched: Mapping[str, str] = {}
     """Alias in the SQL → column."""
 
