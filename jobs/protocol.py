@@ -688,8 +688,8 @@ class DescribePreviewRequest:
 class RowsRequest:
     """A page of a table's rows, for `read`; `metadata` shows what is to be read as main.
 
-    `sort` is a column, with a minus in front in descending order; `q` a text in any column, or column=value. These two
-    look at the first `scanned_rows` at most.
+    `sort` is a column, with a minus in front in descending order; `where` is DuckDB's SQL with its `parameters`, over the
+    aliases of `searched` (alias → column). These two look at the first `scanned_rows` at most.
     """
 
     metadata: Mapping[str, Any]
@@ -697,7 +697,9 @@ class RowsRequest:
     start: int
     limit: int
     sort: str
-    q: str
+    where: str
+    parameters: tuple[object, ...]
+    searched: Mapping[str, str]
     scanned_rows: int
 
 

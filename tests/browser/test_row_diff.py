@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.browser
 
 DATA = "/r/nyc/pulls/1/data?dataset=/nyc/delays/daily"
+COMPARE = "/d/nyc/delays/daily?tab=compare&from=master&to=feature/cancelled-flights"
 HEADINGS_ON_TOP = """() => [...document.querySelectorAll('table.rows thead th')].map((heading) => {
   const box = heading.getBoundingClientRect();
   const shown = document.elementFromPoint(box.left + box.width / 2, box.top + 8);
@@ -73,6 +74,27 @@ def test_filters_pages_and_columns_change_the_rows_in_place(open_page: Callable[
     page.go_back()
     expect(page.get_by_role("searchbox", name="Find rows")).to_have_value("")
     expect(chosen).to_have_count(1)
+
+
+def test_compare_tab_changes_its_rows_in_place(open_page: Callable[..., Page]) -> None:
+    page = open_page(f"{COMPARE}&limit=25", looks=True)
+    pager = page.get_by_role("navigation", name="Pages of rows")
+    kinds = page.get_by_role("navigation", name="Kind of change")
+    expect(pager).to_contain_text("Rows 1–25 of", timeout=60_000)
+    press_in_place(page.locator("#rows-next"), lambda: expect(pager).to_contain_text("Rows 26–50 of"))
+    changed = kinds.get_by_role("link", name=re.compile("Changed"))
+    press_in_place(changed, lambda: expect(pager).to_contain_text("Rows 1–25 of"))
+    expect(page).to_have_url(re.compile(r"/d/nyc/delays/daily\?.*change=updated"))
+    press_in_place(
+        pager.get_by_role("link", name="50", exact=True), lambda: expect(page).to_have_url(re.compile("=50"))
+    )
+    page.get_by_role("searchbox", name="Find rows").fill("carrier = UA")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("q=carrier"))
+    expect(page.locator("tr.rd th:nth-of-type(2)").first).to_have_text("UA")
+    assert page.evaluate("window.isSame")
+    page.reload()
+    expect(page.locator("tr.rd th:nth-of-type(2)").first).to_have_text("UA")
 
 
 @pytest.mark.parametrize("width", [1400, 600])

@@ -18,9 +18,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jobs.engine.read.fields import KEEP_NAN
-from webapp.comparisons.rules.row_search import Term, parse_search
-from webapp.comparisons.rules.row_values import compare
 from webapp.core.errors import BadRequest
+from webapp.datasets.rules.row_search import Term, parse_search
+from webapp.datasets.rules.row_values import compare
 
 SIGNS: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,

@@ -15,5 +15,6 @@ Modules:
     urls: addresses of all these.
     tasks: doorbells, each with an id for one service.
     signals: what happens to builds, announced to the apps above.
+    ports: what builds ask the apps above.
     apps: the app, for Django.
 """

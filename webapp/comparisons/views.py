@@ -42,7 +42,11 @@ def show_compare(request: HttpRequest, dataset_id: int) -> HttpResponse:
 
     page = compare.read_compare(principal, dataset, request=compare_request, parameters=request.GET, find=find)
     note_reading(by=principal, verb="read_rows", object=dataset.path)
-    return pages.render(request, "comparisons/_compare.html", page)
+    answer = pages.render(request, "comparisons/_compare.html", page)
+    if pages.wants_part(request, "row-diff"):
+        # A link of the rows leads to the page, which sends htmx here: the address shown is the page's.
+        answer["HX-Push-Url"] = _page(dataset, request.GET.dict())
+    return answer
 
 
 def _compare(principal: Principal, dataset: Dataset, compare_request: compare.CompareRequest) -> ComparedEnds:

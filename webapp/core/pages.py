@@ -24,6 +24,11 @@ def wants_fragment(request: HttpRequest) -> bool:
     return bool(request.htmx and not request.htmx.history_restore_request)  # type: ignore[attr-defined]
 
 
+def wants_part(request: HttpRequest, target: str) -> bool:
+    """Return whether htmx asks for the part of a page that takes the place of the element with this id."""
+    return wants_fragment(request) and request.htmx.target == target  # type: ignore[attr-defined]
+
+
 def render(
     request: HttpRequest, template: str, context: object, *, fragment: str | None = None, status: int = 200
 ) -> HttpResponse:

@@ -22,6 +22,7 @@ from webapp.datasets import serializers as shapes
 from webapp.datasets.queries.details import check_undamaged, get_schema, list_branches
 from webapp.datasets.queries.history import list_line
 from webapp.datasets.queries.preview import PreviewRequest, read_preview
+from webapp.datasets.rules.row_search import LANGUAGE
 
 if TYPE_CHECKING:
     from rest_framework.request import Request
@@ -243,7 +244,7 @@ class DatasetPreviewView(DatasetEndpoint):
         parameters=[
             BRANCH,
             TRANSACTION,
-            OpenApiParameter("q", str, description="a text in any column, or column=value"),
+            OpenApiParameter("q", str, description=f"{LANGUAGE}. A value alone is looked for in every column"),
             OpenApiParameter("sort", str, description="a column; -column in descending order"),
             OpenApiParameter("columns", str, description="names, separated by commas"),
             OpenApiParameter("limit", int),

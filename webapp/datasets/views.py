@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from webapp.accounts import services as accounts
@@ -228,6 +229,9 @@ def _show(
     )
     if request.GET.get("fragment") in {"branches", "options"}:
         return _show_branches(request, principal, dataset_request, path=f"/{path.strip('/')}")
+    if dataset_request.tab == "compare" and pages.wants_part(request, "row-diff"):
+        dataset = queries.get_dataset(principal, f"/{path.strip('/')}")
+        return redirect(f"{reverse('dataset-compare', args=[dataset.pk])}?{request.GET.urlencode()}")
     page = dataset_pages.read_dataset_page(principal, path=f"/{path.strip('/')}", request=dataset_request)
     if page.preview is not None:
         accounts.note_reading(by=principal, verb="read_preview", object=page.dataset.path, branch=page.branch)

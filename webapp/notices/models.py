@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import urlencode
 
 from django.conf import settings
 from django.db import models
@@ -15,7 +16,7 @@ from django.urls import reverse
 from webapp.core import clock
 from webapp.core.moves import Moves, StateField
 from webapp.dispatch.leases import Leases
-from webapp.notices.rules.facts import CHANNEL_CHOICES, FACT_CHOICES, Reason
+from webapp.notices.rules.facts import CHANNEL_CHOICES, FACT_CHOICES, REVIEW, Reason
 from webapp.notices.rules.states import MailState, NotificationState
 
 if TYPE_CHECKING:
@@ -65,7 +66,10 @@ class Notification(models.Model):
     def get_absolute_url(self) -> str:
         """Return the address of what it is about; of the inbox where that is gone."""
         if self.pull is not None:
-            page = reverse("pull", args=[self.pull.repository.name, self.pull.number])
+            place = [self.pull.repository.name, self.pull.number]
+            if self.fact == REVIEW and self.dataset is not None:
+                return f"{reverse('pull-data', args=place)}?{urlencode({'dataset': self.dataset.path}, safe='/')}"
+            page = reverse("pull", args=place)
             return f"{page}#comment-{self.comment_id}" if self.comment_id else page
         if self.build is not None:
             return reverse("build", args=[self.build.pk])

@@ -11,6 +11,7 @@ class PullsConfig(AppConfig):
 
     def ready(self) -> None:
         """Connect the receivers, the sweeps and the checks."""
+        from webapp.builds import ports as build_ports
         from webapp.builds.services import register_keeper as keep_uploads
         from webapp.builds.signals import build_finished, build_retried
         from webapp.comparisons.services.comparisons import register_keeper
@@ -21,6 +22,7 @@ class PullsConfig(AppConfig):
         from webapp.dispatch.stamps import register_stamps
         from webapp.dispatch.sweeps import register_sweep
         from webapp.pulls.queries.lists import list_concerning, list_open_of_branches
+        from webapp.pulls.queries.specs import list_rebuilt_by
         from webapp.pulls.services import (
             attaching,
             checking,
@@ -48,6 +50,7 @@ class PullsConfig(AppConfig):
         event_recorded.connect(receivers.follow_event, dispatch_uid="pulls.follow_event")
         standing_moved.connect(receivers.follow_standing, dispatch_uid="pulls.follow_standing")
         ports.list_concerning_pulls.answer = list_concerning
+        build_ports.list_rebuilt_by.answer = list_rebuilt_by
         ports.list_open_pulls.answer = list_open_of_branches
         register_need(needs.list_needs)
         register_stamps(merging.STAMP, queueing.STAMP)

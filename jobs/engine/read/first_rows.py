@@ -6,7 +6,6 @@ stated number, and say so when there are more. A sample is the first rows with a
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -35,7 +34,6 @@ nulls.install()
 SCANNED_CELLS = 4_000_000
 MOST_BATCH_ROWS = 8_192
 BUFFER_BYTES = 256 * 1024
-EQUALS = re.compile(r"\s*([^=]+?)\s*=\s*(.*?)\s*", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -94,11 +92,11 @@ def read_rows(request: RowsRequest, files: FileIO) -> tuple[list[list[Json]], in
     columns = request.columns
     if not columns or request.metadata.get("current-snapshot-id") in (None, -1):
         return [], 0, None
-    if not request.sort and not request.q:
+    if not request.sort and not request.where:
         table, _ = _scan(request, columns, request.start + request.limit + 1, files)
         return _encode(table.slice(request.start)), None, None
     sort = request.sort.removeprefix("-")
-    names = list(dict.fromkeys([*columns, *([sort] if sort else [])]))
+    names = list(dict.fromkeys([*columns, *([sort] if sort else []), *request.searched.values()]))
     most = max(request.start + request.limit, min(request.scanned_rows, SCANNED_CELLS // len(names)))
     table, is_cut = _scan(request, names, most, files)
     places, total = _search(table, request)
@@ -166,42 +164,27 @@ def _take_tasks(tasks: Any, rows: int) -> list[FileScanTask]:
 
 def _search(table: pa.Table, request: RowsRequest) -> tuple[pa.Array, int]:
     """Return the places of the page's rows, in order and one more, and how many rows match."""
-    numbered = table.append_column("\x1frow", pa.array(range(table.num_rows), pa.int64()))
+    aliases = {alias.strip('"'): name for alias, name in request.searched.items()}
+    if sort := request.sort.removeprefix("-"):
+        aliases["sort"] = sort
+    # By aliases, as two columns may differ in small and capital letters alone, which DuckDB takes for one.
+    seen = pa.table(
+        {"place": pa.array(range(table.num_rows), pa.int64())}
+        | {alias: table.column(name) for alias, name in aliases.items()}
+    )
+    direction = "DESC" if request.sort.startswith("-") else "ASC"
+    order = f"sort {direction} NULLS LAST, place" if sort else "place"
     with duckdb.connect(":memory:", config={"threads": 1, "memory_limit": "512MB"}) as engine:
         engine.execute("SET enable_external_access = false")
-        engine.register("shown", numbered)
-        condition, parameters = _condition(table.column_names, request.q)
-        order = _order(request.sort)
+        engine.execute("SET TimeZone = 'UTC'")
+        engine.register("seen", seen)
         matches = engine.execute(
-            f'SELECT "\x1frow" AS place, count(*) OVER () AS matching FROM shown WHERE {condition} '
+            f"SELECT place, count(*) OVER () AS matching FROM seen WHERE {request.where or 'true'} "
             f"ORDER BY {order} LIMIT {request.limit + 1} OFFSET {request.start}",
-            parameters,
+            list(request.parameters),
         ).fetchall()
     places = pa.array([place for place, _ in matches], pa.int64())
     return places, matches[0][1] if matches else 0
-
-
-def _condition(names: Sequence[str], q: str) -> tuple[str, list[str]]:
-    q = q.strip()
-    if not q:
-        return "true", []
-    exact = EQUALS.fullmatch(q)
-    if exact and exact[1] in names:
-        return f"CAST({_quote(exact[1])} AS VARCHAR) = ?", [exact[2]]
-    texts = " OR ".join(f"contains(lower(CAST({_quote(name)} AS VARCHAR)), ?)" for name in names)
-    return f"({texts})", [q.lower()] * len(names)
-
-
-def _order(sort: str) -> str:
-    place = '"\x1frow"'
-    if not sort:
-        return place
-    direction = "DESC NULLS LAST" if sort.startswith("-") else "ASC NULLS LAST"
-    return f"{_quote(sort.removeprefix('-'))} {direction}, {place}"
-
-
-def _quote(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _encode(table: pa.Table) -> list[list[Json]]:

@@ -12,7 +12,7 @@ from django.test import Client
 
 from tests.factories import datasets, repositories
 from tests.factories.build_rows import World, a_jobspec, a_world
-from tests.factories.pages import read_page
+from tests.factories.pages import list_ticked, read_page
 from webapp.accounts.models import User
 from webapp.builds.models import Build, Job
 from webapp.builds.pages import builds as build_pages
@@ -131,6 +131,36 @@ def test_finished_build_page_offers_another_try_to_who_may_start_it(
     Build.objects.filter(pk=build.pk).update(state=BuildState.COMPLETED)
     for client in (browser, reader):
         assert "Retry" not in read_page(client.get(f"/builds/{build.pk}")), "there is nothing to try again"
+
+
+def test_banner_names_each_failure_with_its_cause_and_line(world: World, browser_of: Callable[[int], Client]) -> None:
+    sha = repositories.a_commit(world.repository, {"pipelines/m.py": "1\n2\n"}).sha
+    world.publish(
+        a_jobspec("one", inputs=["/shop/raw"], outputs=["/shop/one"]),
+        a_jobspec("two", inputs=["/shop/one"], outputs=["/shop/two"]),
+        a_jobspec("three", inputs=["/shop/raw"], outputs=["/shop/three"]),
+        a_jobspec("four", inputs=["/shop/three"], outputs=["/shop/four"]),
+        a_jobspec("five", inputs=["/shop/two", "/shop/four"], outputs=["/shop/five"]),
+        a_jobspec("six", inputs=["/shop/raw"], outputs=["/shop/six"]),
+    )
+    build = world.start("/shop/five", "/shop/six", upstream=True)
+    jobs = {job.function.partition(":")[2]: job for job in build.jobs.all()}
+    for name, line in (("one", 1), ("three", 2)):
+        Job.objects.filter(pk=jobs[name].pk).update(sha=sha, repository="shop")
+        error = {"message": name, "file": "pipelines/m.py", "line": line}
+        builds.end_job(job=jobs[name], state=JobState.FAILED, reason=f"KeyError: {name}", error=error)
+        builds.advance_build(build=build)
+    number = {name: job.number for name, job in jobs.items()}
+    page = read_page(browser_of(world.maker.user_id).get(f"/builds/{build.pk}"))
+    for name, made, stopped, line in (("one", "one", "two", 1), ("three", "three", "four", 2)):
+        below = " and ".join(map(str, sorted((number[stopped], number["five"]))))
+        assert (
+            f"Job {number[name]} failed, /shop/{made}.</b>KeyError: {name} Jobs {below} were not run because of it."
+            in page
+        )
+        assert f'href="/r/shop/blob/{sha}/pipelines/m.py#L{line}"' in page
+        assert f'href="/builds/{build.pk}?job={number[name]}#log-title"' in page
+    assert f"Job {number['six']} goes on." in page
 
 
 def test_build_that_could_not_be_planned_says_why(world: World, browser_of: Callable[[int], Client]) -> None:
@@ -387,12 +417,6 @@ def test_new_build_says_where_everything_is_fresh(world: World, browser_of: Call
     page = read_page(browser.get("/builds/new?repository=shop"))
     assert "Everything here is fresh" not in page
     assert list_ticked(page) == ["/shop/one"]
-
-
-def list_ticked(page: str | bytes) -> list[str]:
-    """Return the datasets whose boxes are ticked."""
-    text = page.decode() if isinstance(page, bytes) else page
-    return re.findall(r'name="target"\s+value="([^"]+)"\s+checked', text)
 
 
 def test_completed_build_leads_to_its_rows_and_a_pull_request(

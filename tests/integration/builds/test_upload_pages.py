@@ -19,7 +19,7 @@ from tests.factories.build_rows import World, a_world
 from tests.factories.pages import read_page
 from webapp.accounts.models import User
 from webapp.builds.models import Build, Job
-from webapp.builds.rules.states import JobState
+from webapp.builds.rules.states import BuildState, JobState
 from webapp.builds.services import builds, uploads
 from webapp.core.principals import Principal
 from webapp.datasets.models import Dataset
@@ -131,7 +131,11 @@ def test_a_writer_is_told_why_not_master_and_offered_a_branch(
     assert (build.branch, upload["mode"], upload["delimiter"]) == ("ines/upload", "append", ";")
     assert upload["types"] == {"code": "string"}
     assert Path(upload["file"]).read_bytes() == CSV
+    git = world.repository.git
+    assert git.find_head("ines/upload") == git.find_head("master")
     assert_kept_until_loaded(client, build, address)
+    Build.objects.update(state=BuildState.COMPLETED)
+    assert 'href="/r/shop/pulls/new?source=ines%2Fupload"' in read_page(client.get(f"/builds/{build.pk}"))
 
 
 def assert_kept_until_loaded(client: Client, build: Build, address: str) -> None:

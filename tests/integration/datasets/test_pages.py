@@ -12,6 +12,7 @@ from tests.factories import repositories
 from tests.factories.pages import read_page
 from webapp.accounts import services as accounts
 from webapp.accounts.models import User
+from webapp.core.names import MASTER
 from webapp.datasets import queries, services
 from webapp.datasets.models import DatasetBranch, Transaction
 
@@ -278,6 +279,23 @@ def test_list_searches_and_groups(signed: Client, dataset: Dataset, user: User) 
     assert '<option value="elsewhere" selected>/elsewhere</option>' in elsewhere
     fragment = text(signed.get("/datasets?q=fish", headers={"HX-Request": "true"}))
     assert fragment.startswith('<div id="dataset-list">')
+
+
+def test_list_leaves_out_what_master_lacks(signed: Client, dataset: Dataset, user: User) -> None:
+    names = {"only": "side", "failed": MASTER, "landed": MASTER, "writing": MASTER}
+    made = {name: make.a_dataset(f"/shop/{name}", by=user) for name in names}
+    for name in ("only", "landed"):
+        make.write(make.a_client(user, None if names[name] == MASTER else names[name]), made[name])
+    for name in ("failed", "writing"):
+        opened = services.start_transaction(dataset=made[name], branch=MASTER, type="SNAPSHOT", by=make.who(user))
+        if name == "failed":
+            services.abort_by_hand(transaction=opened, by=make.who(user))
+
+    page, whole = text(signed.get("/datasets")), text(signed.get("/datasets?data=any"))
+
+    assert [name for name in ("orders", *names) if f"<span>{name}</span>" in page] == ["orders", "landed"]
+    assert "3 more have no data on master" in page
+    assert [name for name in ("orders", *names) if f"<span>{name}</span>" in whole] == ["orders", *names]
 
 
 def test_empty_list_offers_the_next_step(client: Client) -> None:

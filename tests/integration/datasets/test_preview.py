@@ -89,6 +89,56 @@ def test_sort_and_search(numbers: Dataset) -> None:
     assert read_preview(make.ADMIN, numbers, request=PreviewRequest(q="w6")).total == 4
 
 
+def test_search_speaks_the_language_of_diffs(connect: Callable[..., Any], user: User) -> None:
+    client = connect()
+    client.create_namespace("shop")
+    rows = pa.table(
+        {
+            "id": pa.array([1, 2, 3], pa.int32()),
+            "Id": pa.array(["a", "b", None]),
+            "mean delay": pa.array([60.5, float("nan"), None], pa.float64()),
+            "price": pa.array([decimal.Decimal("1.10"), decimal.Decimal("-2.00"), None], pa.decimal128(9, 2)),
+            "day": pa.array([dt.date(2013, 7, 10), dt.date(1969, 12, 31), None]),
+            "at": pa.array([dt.datetime(2013, 7, 10, 12, 30, tzinfo=dt.UTC), None, None], pa.timestamp("us", "UTC")),
+            "plain": pa.array([dt.datetime(2013, 7, 10, 12, 30), None, None], pa.timestamp("us")),  # noqa: DTZ001
+            "time": pa.array([dt.time(9, 5), None, None], pa.time64("us")),
+            "is_late": pa.array([True, False, None]),
+            "raw": pa.array([b"a", b"b", None]),
+            "place": pa.array([{"city": "Ulm"}, {"city": "Bonn"}, None], pa.struct({"city": pa.string()})),
+            "tags": pa.array([["new", "red"], [], None], pa.list_(pa.string())),
+        }
+    )
+    client.create_table("shop.kinds", rows.schema).append(rows)
+    dataset = queries.get_dataset(make.who(user), "/shop/kinds")
+
+    def find(q: str) -> list[Any]:
+        return [row[0] for row in read_preview(make.ADMIN, dataset, request=PreviewRequest(q=q)).rows]
+
+    expected = {
+        '"mean delay" > 60': [1],
+        "day = 2013-07-10, id = 1": [1],
+        "day < 1970-01-01 and price < 0": [2],
+        '"mean delay" = nan': [2],
+        "price = 1.1": [1],
+        "at = 2013-07-10T14:30:00+02:00": [1],
+        "plain = 2013-07-10": [1],
+        "time = 09:05": [1],
+        "is_late != true": [2],
+        "raw = YQ==": [1],
+        "place.city = Ulm": [1],
+        "tags ~ RED": [1],
+        "Id in (a, b)": [1, 2],
+        "Id is null": [3],
+        "bonn": [2],
+        "id >= 2 id <= 2": [2],
+    }
+    assert {q: find(q) for q in expected} == expected
+    for q, named in (("nosuch = 5", "nosuch"), ("day > x", "day"), ("mean > 5", "mean"), ("id = 1 and", "character")):
+        with pytest.raises(BadRequest, match=named) as refused:
+            find(q)
+        assert refused.value.code == "bad_search"
+
+
 def test_search_says_when_it_did_not_look_at_all_rows(numbers: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preview, "SCANNED_ROWS", 12)
 

@@ -27,6 +27,7 @@ from webapp.notices.services.telling import tell
 from webapp.pulls import services as pulls
 from webapp.pulls import signals
 from webapp.pulls.models import PullRequest
+from webapp.pulls.services.remarks import record_event
 from webapp.repositories.rules.states import PublicationState
 from webapp.repositories.services import delete_repository, report_status, set_publication
 
@@ -110,6 +111,39 @@ def test_authors_are_told_once_that_theirs_became_stale(pull: PullRequest, ines:
     assert list_told(ines) == [("pull_stale", "stale")]
     PullStanding.objects.update(asked_at=clock.now() - timedelta(minutes=1))
     assert services.sweep_standings() == 1, "what no worker was rung for is rung for again"
+
+
+def test_own_merge_does_not_tell_that_yours_is_stale(pull: PullRequest, ines: Principal) -> None:
+    make.a_branch(pull.repository, "other", by=ines)
+    make.a_commit(pull.repository, {"other.txt": "one\n"}, branch="other", by=ines)
+    order = {"repository": pull.repository, "title": "Other", "source": "other", "target": "master"}
+    other = pulls.open_pull(**order, by=ines)
+    for one in (pull, other):
+        look(one)
+    set_publication(repository=pull.repository, branch="other", sha=other.head_sha, status=PublicationState.PUBLISHED)
+    pulls.merge_pull(pull=other, by=ines, bypass=True)
+    for one in (pull, other):
+        pulls.refresh_pull(pull=one)
+        look(one)
+    assert PullStanding.objects.get(pull=pull).is_stale
+    assert "pull_stale" not in [fact for fact, _reason in list_told(ines)]
+    # While its own merge lands, the target has moved and the pull request is still open.
+    PullRequest.objects.filter(pk=other.pk).update(state="open")
+    PullStanding.objects.filter(pull=other).update(asked_at=clock.now())
+    look(other)
+    assert "pull_stale" not in [fact for fact, _reason in list_told(ines)]
+
+
+def test_author_is_told_that_data_was_rejected(pull: PullRequest, ines: Principal, olek: Principal) -> None:
+    dataset = datasets.a_dataset("/shop/orders")
+    data = {"path": dataset.path, "verdict": "rejected", "reason": "@ines, look: a week is missing"}
+    record_event(pull=pull, kind="judged", actor="olek", data=data)
+    record_event(pull=pull, kind="judged", actor="olek", data={**data, "verdict": "accepted"})
+    assert list_told(ines) == [("review", "mentioned")]
+    assert list_told(olek) == []
+    page = read_page(a_client(User.objects.get(username="ines")), "/inbox")
+    assert "olek rejected the data of /shop/orders." in page
+    assert Notification.objects.get().get_absolute_url() == "/r/shop/pulls/1/data?dataset=/shop/orders"
 
 
 def test_what_somebody_may_not_see_any_more_is_not_there(pull: PullRequest, ines: Principal, olek: Principal) -> None:

@@ -209,6 +209,25 @@ def test_the_page_follows_and_shows_what_changed(stack: Stack, ask: Call, prices
     assert plain.url.startswith(f"{site}/d{PATH}?tab=compare")
 
 
+def test_links_of_the_rows_lead_to_rows(stack: Stack, ask: Call, prices: dict[str, Any]) -> None:
+    first, second, _ = prices["transactions"]
+    ends = f"from={first}&to={second}"
+    wait(ask, "olek", f"/datasets/{prices['id']}/compare?{ends}")
+    site = stack.url.removesuffix("/api/v1")
+    browser = requests.Session()
+    sign_in(browser, site, "olek")
+    in_place = {**HTMX, "HX-Target": "row-diff"}
+
+    page = browser.get(f"{site}/d{PATH}?tab=compare&{ends}&limit=1", headers=in_place).text
+    rows = page[page.index('id="row-diff"') :]
+    links = set(re.findall(r'href="(/d/[^"]+)"', rows.partition("</section>")[0]))
+    assert len(links) > 6
+    for link in links:
+        answer = browser.get(site + link.replace("&amp;", "&"), headers=in_place)
+        assert 'id="row-diff"' in answer.text, link
+        assert answer.headers["HX-Push-Url"].startswith(f"/d{PATH}?"), link
+
+
 def sign_in(browser: requests.Session, site: str, who: str) -> None:
     """Sign in through the form."""
     form = browser.get(f"{site}/login", timeout=10).text

@@ -61,7 +61,8 @@ def test_files_of_a_branch_land_by_choice(stack: Stack, ask: Call, pull: str) ->
         ("new.csv", "snapshot", 1),
         ("more.csv", "append", 1),
     ]
-    assert (loaded["load"], loaded["problem"], loaded["target_moved"]) == (False, None, False)
+    assert (loaded["load"], loaded["problem"], loaded["target_moved"]) == (True, None, False)
+    assert choose(ask, pull, load=False)["load"] is False
     assert "nothing_to_merge" in [reason["code"] for reason in ask("mira", "GET", pull, expect=200)["blocked_by"]]
     choose(ask, pull, who="olek", expect=403)
     choose(ask, pull, expect=409, expected_transaction="elsewhere")

@@ -15,6 +15,7 @@ from webapp.notices.models import Notification
 from webapp.pulls import services
 from webapp.pulls.models import ReviewRequest, TimelineEvent
 from webapp.pulls.queries.reviewers import list_reviewers
+from webapp.site.pages.home import read_home
 
 if TYPE_CHECKING:
     from webapp.core.principals import Principal
@@ -81,6 +82,24 @@ def test_a_group_is_asked_and_those_of_it_told_who_may_review(
     assert list_states(pull) == {"mira": "rejected", "finance": "rejected"}
     finance.delete()
     assert list_states(pull) == {"mira": "rejected"}
+
+
+def test_home_counts_what_waits_for_the_reader(
+    pull: PullRequest, ines: Principal, mira: Principal, finance: Group
+) -> None:
+    def wait(who: Principal) -> int:
+        return read_home(who, wants_tour=False).waiting
+
+    reader = make.a_member(pull.repository, "reader", "olek")
+    assert (wait(mira), wait(reader)) == (1, 0)
+    services.ask_reviewers(pull=pull, users=["olek"], by=ines)
+    assert wait(reader) == 1
+    services.add_review(pull=pull, verdict="comment", body="Hm.", by=reader)
+    assert wait(reader) == 0
+    services.add_review(pull=pull, verdict="reject", body="No.", by=mira)
+    assert (wait(mira), wait(ines)) == (0, 1)  # the author is to do something now
+    services.ask_reviewers(pull=pull, groups=["finance"], by=ines)
+    assert wait(mira) == 1
 
 
 def test_who_may_not_be_asked_is_named(pull: PullRequest, ines: Principal, mira: Principal) -> None:

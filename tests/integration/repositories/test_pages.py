@@ -188,7 +188,7 @@ def test_edit_moves_a_file(web: Client, repository: Repository) -> None:
 
 def test_edit_to_a_new_branch(web: Client, repository: Repository) -> None:
     answer = _edit(web, repository, "README.md", "New", target="new", branch="ines/patch-1")
-    assert answer["Location"] == "/r/nyc/blob/ines/patch-1/README.md"
+    assert answer["Location"] == "/r/nyc/pulls/new?source=ines%2Fpatch-1"
     assert queries.get_fallback_chain(repository, "ines/patch-1") == ("ines/patch-1", "master")
     text = _text(_edit(web, repository, "README.md", "My text", target="new", branch="main"), 422)
     assert "My text" in text

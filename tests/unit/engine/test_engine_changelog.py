@@ -156,13 +156,21 @@ def test_expired_head_is_not_an_empty_table(tmp_path: Path) -> None:
     table = grown(tmp_path, files=2)
     table = without(table, [tables.snapshot_of(table)])
     metadata = json.loads(table.metadata.model_dump_json())
-    page = {"columns": ("id",), "start": 0, "limit": 5, "scanned_rows": 5}
+    page = {
+        "columns": ("id",),
+        "start": 0,
+        "limit": 5,
+        "where": "",
+        "parameters": (),
+        "searched": {},
+        "scanned_rows": 5,
+    }
     questions: list[Callable[[], object]] = [
         lambda: count_rows(table),
         lambda: read_changelog(table, keys=None, start=None, end=None),
         lambda: read_sample(metadata, table.io, masked=(), row_limit=5, byte_limit=1_000),
-        lambda: read_rows(RowsRequest(metadata=metadata, sort="", q="", **page), table.io),
-        lambda: read_rows(RowsRequest(metadata=metadata, sort="id", q="", **page), table.io),
+        lambda: read_rows(RowsRequest(metadata=metadata, sort="", **page), table.io),
+        lambda: read_rows(RowsRequest(metadata=metadata, sort="id", **page), table.io),
         lambda: write_table(table, pa.schema([("id", pa.int64())]), iter(()), is_append=False),
     ]
     for question in questions:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from webapp.comparisons.rules.dataset_rules import ComparisonRules, combine_rules, read_dataset_rules, rules_from_json
 from webapp.pulls.rules import states
-from webapp.pulls.rules.datasets import classify_datasets, find_downstream, find_upstream
+from webapp.pulls.rules.datasets import classify_datasets, find_downstream, find_needed, find_upstream
 from webapp.pulls.rules.landing import Branches, explain_landing
 
 
@@ -35,6 +35,20 @@ def test_what_was_only_rebuilt_from_what_was_loaded_is_affected() -> None:
     built = {"/x/raw", "/x/a", "/x/b"}
     changes = classify_datasets(head=same, base=same, built=built, inputs=inputs, loaded={"/x/raw"})
     assert changes == {"/x/a": states.AFFECTED, "/x/b": states.MODIFIED, "/x/raw": states.MODIFIED}
+
+
+def test_merging_rebuilds_refreshed_datasets_below_which_something_changes() -> None:
+    head = {"/x/a": "1", "/x/b": "1", "/x/c": "2"}
+    inputs = {"/x/c": {"/x/a"}}
+    changes = classify_datasets(
+        head=head,
+        base={**head, "/x/c": "1"},
+        built={"/x/a", "/x/b", "/x/c"},
+        inputs=inputs,
+        refreshed={"/x/a", "/x/b"},
+    )
+    assert changes == {"/x/a": states.REFRESHED, "/x/b": states.REFRESHED, "/x/c": states.MODIFIED}
+    assert find_needed(changes, inputs) == {"/x/a"}
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 Modules:
     build: one build: its jobs, what they read and wrote, their time line and logs.
     builds: lists of builds.
+    failures: its failed jobs, each with its cause.
     jobspecs: the JobSpecs that a branch sees.
     lineage: the lineage of a dataset, and whether it is fresh.
     maker: what makes a dataset.

@@ -29,13 +29,13 @@ from webapp.dispatch.log_lines import LogLine
 if TYPE_CHECKING:
     from webapp.core.principals import Principal
 from webapp.builds.pages.builds import LABELS, explain_waits
+from webapp.builds.pages.failures import BuildFailures, read_failures
 from webapp.builds.pages.links import DatasetLink, link_dataset
 from webapp.builds.pages.ways_out import WayOut, find_way_out_of_build
 
 LOG_LINES = 2000
 JOBS_A_PAGE = 50
 MAX_SOURCES = 12
-MAX_NAMED_JOBS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +130,9 @@ class BuildPage:
     reason: str
     """What it waits for now, or why it ended."""
     problem: str
+    """Why the build ended, if no job failed."""
+    failures: BuildFailures | None
     way_out: WayOut | None
-    problem_job: int | None
-    aborted: str
     jobs: tuple[JobRow, ...]
     """Of one page; graph and time line are of these."""
     job_count: int
@@ -195,10 +195,9 @@ def read_build_page(principal: Principal, build_id: int, *, job: str, page: int 
         all_inputs=total.all_inputs,
         waits=explain_waits([build]).get(build.pk, ""),
         reason=queue.read_reasons(builds=[build])[build.pk],
-        problem=_explain_problem(build, total),
+        problem=build.reason if build.state in {BuildState.FAILED, BuildState.ABORTED} else "",
+        failures=read_failures(build, total),
         way_out=find_way_out_of_build(principal, build),
-        problem_job=total.first_failed,
-        aborted=_explain_aborted(total),
         jobs=rows,
         job_count=part.total,
         number=part.number,
@@ -224,7 +223,6 @@ def _may_open_pull(principal: Principal, build: Build) -> bool:
     repository = build.repository
     return (
         repository is not None
-        and build.kind != UPLOAD
         and build.branch != repository.default_branch
         and accounts.can_repository(principal, repository.name, "write")
         and bool(chains.find_head_sha(repository=repository, branch=build.branch))
@@ -353,31 +351,6 @@ def _count(total: JobTotals) -> tuple[tuple[str, int, str], ...]:
     return tuple(
         (kind, counted[kind], f"{counted[kind]:,} {label.lower()}") for kind, label in LABELS.items() if counted[kind]
     )
-
-
-def _explain_problem(build: Build, total: JobTotals) -> str:
-    if total.first_failed is not None:
-        return build.jobs.values_list("reason", flat=True).get(number=total.first_failed)
-    return build.reason if build.state in {BuildState.FAILED, BuildState.ABORTED} else ""
-
-
-def _explain_aborted(total: JobTotals) -> str:
-    aborted = total.list_numbers(JobState.ABORTED)
-    going = total.list_numbers(JobState.RUNNING, JobState.ABORT_PENDING, JobState.WAITING, JobState.RUN_PENDING)
-    parts = []
-    if aborted:
-        words = "jobs" if len(aborted) > 1 else "job"
-        parts.append(f"Therefore {words} {_name_jobs(aborted)} {'were' if len(aborted) > 1 else 'was'} aborted.")
-    if aborted and going:
-        words = "Jobs" if len(going) > 1 else "Job"
-        parts.append(f"{words} {_name_jobs(going)} {'do' if len(going) > 1 else 'does'} not need it and go on.")
-    return " ".join(parts)
-
-
-def _name_jobs(numbers: Sequence[int]) -> str:
-    """Return the numbers in words, the first of many."""
-    more = len(numbers) - MAX_NAMED_JOBS
-    return join_words([*numbers[:MAX_NAMED_JOBS], f"{more:,} more"] if more > 1 else numbers)
 
 
 def _draw_timeline(build: Build, rows: Sequence[JobRow]) -> JobTimeline | None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from webapp.builds import permissions
+from webapp.builds import permissions, ports
 from webapp.builds.models import Build
 from webapp.builds.pages.lineage import describe_verdict
 from webapp.builds.pages.links import link_dataset, list_branch_links
@@ -36,7 +36,9 @@ class NewBuild:
     repository: str = ""
     branch: str = ""
     targets: tuple[str, ...] | None = None
-    """None where nobody has chosen yet: what is stale is proposed then."""
+    """None where nobody has chosen yet: what is stale by the branch's own changes is proposed then."""
+    is_all: bool = False
+    """Whether everything stale is proposed, whoever changed it."""
     upstream: bool = False
     downstream: bool = False
     """Whether what is made from the targets in this repository is built, too."""
@@ -57,6 +59,8 @@ class PlanPart:
     """Datasets below the targets that are built, too."""
     is_fresh: bool
     """Whether nothing is stale, so that none is proposed."""
+    elsewhere: int
+    """Stale datasets that the branch does not change, if nothing is proposed because there are only such."""
     plan: BuildPlan | None
     rows: tuple[Mapping[str, Any], ...]
     notes: tuple[str, ...]
@@ -71,6 +75,8 @@ class TargetsPart:
     """The datasets to choose from: what is ticked, then the first that fit what is searched for."""
 
     outputs: tuple[Mapping[str, Any], ...]
+    elsewhere: tuple[Mapping[str, Any], ...]
+    """Those that are stale by no change of the branch."""
     others: int
     """How many more fit."""
     q: str
@@ -91,6 +97,8 @@ class NewBuildPage:
     """Datasets that can be built."""
     stale: int
     """How many are stale and can be built together."""
+    own: int | None
+    """How many of these the branch makes stale by its code or data; None for a branch that changes none itself."""
     chosen: TargetsPart
     planned: PlanPart
 
@@ -121,7 +129,10 @@ def read_new_build_page(principal: Principal, order: NewBuild) -> NewBuildPage:
     judged_specs = specs.load_seen(seen[:MAX_JUDGED])
     judged = specs.judge(branch_specs=judged_specs, chain=ground.chain)
     stale = specs.list_stale(judged, branch_specs=judged_specs)
-    ticked = stale[:MAX_TARGETS] if order.targets is None else order.targets
+    rebuilt = ports.list_rebuilt_by(ground.repository, ground.branch)
+    own = specs.choose_own(stale, judged, rebuilt)
+    proposed = stale if order.is_all else own
+    ticked = proposed[:MAX_TARGETS] if order.targets is None else order.targets
     repository = ground.repository
     return NewBuildPage(
         nav="builds",
@@ -133,14 +144,16 @@ def read_new_build_page(principal: Principal, order: NewBuild) -> NewBuildPage:
         order=order,
         total=sum(len(spec.paths) for spec in seen),
         stale=len(stale),
-        chosen=_choose(seen, ground, ticked, q=order.q, judged=judged),
+        own=None if rebuilt is None else len(own),
+        chosen=_choose(seen, ground, ticked, q=order.q, judged=judged, elsewhere=set(stale) - set(own)),
         planned=_plan(
             principal,
             ground,
             order,
             ticked,
-            notes=_list_stale_notes(len(seen), stale) if order.targets is None else (),
+            notes=_list_stale_notes(len(seen), proposed) if order.targets is None else (),
             is_fresh=all(verdict.state == "fresh" for verdict in judged.values()),
+            elsewhere=len(stale) - len(own),
         ),
     )
 
@@ -156,7 +169,11 @@ def read_targets(principal: Principal, order: NewBuild) -> TargetsPart:
     """Return the datasets to choose from that fit what is searched for, below those that are ticked."""
     ground = _read_ground(principal, order)
     seen = specs.list_seen(repository=ground.repository, branch=ground.branch)
-    return _choose(seen, ground, order.targets or (), q=order.q, judged={})
+    own = ports.list_rebuilt_by(ground.repository, ground.branch)
+    paths = {path for spec in seen for path in spec.paths}
+    return _choose(
+        seen, ground, order.targets or (), q=order.q, judged={}, elsewhere=set() if own is None else paths - set(own)
+    )
 
 
 def list_branches(principal: Principal, order: NewBuild, *, q: str = "") -> Picker:
@@ -177,18 +194,30 @@ def _read_ground(principal: Principal, order: NewBuild) -> _Ground:
 
 
 def _choose(
-    seen: Sequence[SeenSpec], ground: _Ground, ticked: Iterable[str], *, q: str, judged: Mapping[str, FreshnessVerdict]
+    seen: Sequence[SeenSpec],
+    ground: _Ground,
+    ticked: Iterable[str],
+    *,
+    q: str,
+    judged: Mapping[str, FreshnessVerdict],
+    elsewhere: Collection[str],
 ) -> TargetsPart:
-    """Return what is ticked, then the first that fit, each with its state, which may be known already."""
+    """Return what is ticked, then the first that fit, each with its state, which may be known already.
+
+    What is stale and in `elsewhere` is apart from the others.
+    """
     makers = {path: spec for spec in seen for path in spec.paths}
     chosen = sorted(set(ticked) & makers.keys())
     fitting = [path for spec in specs.search_seen(seen, q) for path in spec.paths if path not in chosen]
     shown = [*chosen, *sorted(fitting)[:MOST_CHOICES]]
     unknown = specs.load_seen({makers[path] for path in shown if path not in judged})
     verdicts = {**judged, **specs.judge(branch_specs=unknown, chain=ground.chain)}
+    shown = [path for path in shown if path in verdicts]
+    apart = [path for path in shown if path in elsewhere and verdicts[path].state == "stale"]
     return TargetsPart(
-        outputs=tuple(_describe(path, verdicts[path], path in chosen) for path in shown if path in verdicts),
-        others=len(chosen) + len(fitting) - len(shown),
+        outputs=tuple(_describe(path, verdicts[path], path in chosen) for path in shown if path not in apart),
+        elsewhere=tuple(_describe(path, verdicts[path], path in chosen) for path in apart),
+        others=max(0, len(fitting) - MOST_CHOICES),
         q=q,
     )
 
@@ -205,6 +234,7 @@ def _plan(
     *,
     notes: Iterable[str] = (),
     is_fresh: bool = False,
+    elsewhere: int = 0,
 ) -> PlanPart:
     below = (
         planning.list_below(ticked, ground.chain, repository=ground.repository) if order.downstream and ticked else ()
@@ -223,6 +253,7 @@ def _plan(
         targets=tuple(ticked),
         more=len(below),
         is_fresh=is_fresh,
+        elsewhere=elsewhere,
         plan=plan,
         rows=_describe_plan(plan) if plan else (),
         notes=(*_list_notes(build), *notes),

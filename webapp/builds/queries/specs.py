@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -204,6 +204,26 @@ def list_stale(judged: Mapping[str, FreshnessVerdict], *, branch_specs: Sequence
         waiting = [paths for paths in waiting if paths not in ready]
         listed += [path for paths in ready for path in paths]
     return tuple(listed)
+
+
+def choose_own(
+    stale: Sequence[str], judged: Mapping[str, FreshnessVerdict], own: Collection[str] | None
+) -> tuple[str, ...]:
+    """Return those stale outputs that are among the branch's own, and those without data that these are made from.
+
+    Args:
+        stale: what one build can make, those first that others need.
+        judged: output → verdict.
+        own: the outputs that the branch changes; None for a branch of which all are.
+
+    """
+    if own is None:
+        return tuple(stale)
+    needed = set(own)
+    for path in reversed(stale):
+        if path in needed:
+            needed |= judged[path].missing
+    return tuple(path for path in stale if path in needed)
 
 
 def _judge(specs: Sequence[Spec], chain: tuple[str, ...], makers: Sequence[Spec]) -> dict[str, FreshnessVerdict]:

@@ -530,11 +530,13 @@ def _explain_missing_input(inputs: Iterable[JobInput]) -> str:
         for job_input in inputs
         if job_input.from_job is not None and job_input.from_job.state in {JobState.FAILED, JobState.ABORTED}
     ]
-    first = dead[0]
-    if first.from_job is None:
-        return "Not run: an input was not built"
-    word = "failed" if first.from_job.state == JobState.FAILED else "was aborted"
-    return f"Not run: job {first.from_job.number} {word}, so {first.path} was not built"
+    makers = {job_input.from_job.number: job_input.from_job for job_input in dead if job_input.from_job is not None}
+    ends = [
+        f"job {number} {'failed' if makers[number].state == JobState.FAILED else 'was aborted'}"
+        for number in sorted(makers)
+    ]
+    paths = sorted({job_input.path for job_input in dead})
+    return f"Not run: {join_words(ends)}, so {join_words(paths)} {'were' if len(paths) > 1 else 'was'} not built"
 
 
 def _name_end(ended: BuildState) -> str:

@@ -27,12 +27,15 @@ from webapp.core.errors import Conflict, InvalidInput, StorageFull, Unavailable
 from webapp.datasets import queries as datasets
 from webapp.datasets import services as dataset_services
 from webapp.datasets.rules import transactions as rules
+from webapp.repositories import services as repositories
+from webapp.repositories.permissions import can_move_branch
 from webapp.runtime.folders import remove_folder
 from webapp.runtime.room import check_room
 
 if TYPE_CHECKING:
     from webapp.core.principals import Principal
     from webapp.datasets.models import Dataset, Transaction
+    from webapp.repositories.models import Repository
 
 Format = Literal["csv", "jsonl", "parquet"]
 FORMATS: dict[str, Format] = {
@@ -242,13 +245,19 @@ def keep_draft(*, content: Iterable[bytes] | Path, filename: str, by: Principal)
 
 
 def load_draft(*, draft: drafts.Draft, path: str, branch: str, mode: str, form: FileForm, by: Principal) -> Build:
-    """Start the job that reads a kept file into a dataset, which is made if it is not there yet."""
+    """Start the job that reads a kept file into a dataset, which is made if it is not there yet.
+
+    A new branch becomes a branch of the repository too, so that a pull request can propose the file.
+    """
     names.split_dataset_path(path)
     names.check_branch_name(branch)
     form.check()
+    repository = _find_repository_without(branch, path=path, by=by)
+    if repository is not None:
+        repositories.check_branch_name_is_free(repository=repository, name=branch)
     with transaction.atomic():  # what is refused makes no dataset
         dataset = datasets.find_dataset(path) or dataset_services.create_dataset(path=path, by=by)
-        return start_upload(
+        build = start_upload(
             dataset=dataset,
             branch=branch,
             mode=mode,
@@ -258,6 +267,18 @@ def load_draft(*, draft: drafts.Draft, path: str, branch: str, mode: str, form: 
             form=form,
             draft=draft.path.name,
         )
+    if repository is not None:
+        with suppress(Conflict):  # somebody made it meanwhile
+            repositories.create_branch(repository=repository, name=branch, by=by, is_consequence=True)
+    return build
+
+
+def _find_repository_without(branch: str, *, path: str, by: Principal) -> Repository | None:
+    """Return the repository of a dataset, if it lacks a branch and the user may make it there."""
+    repository = chains.find_repository(paths=[path], branch=branch)
+    if repository is None or not can_move_branch(by, repository, branch):
+        return None
+    return None if chains.find_head_sha(repository=repository, branch=branch) else repository
 
 
 def wait_for_build(*, build: Build, seconds: float) -> Build:

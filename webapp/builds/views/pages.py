@@ -74,6 +74,7 @@ def new_build(request: HttpRequest) -> HttpResponse:
         repository=fields.get("repository", ""),
         branch=fields.get("branch", ""),
         targets=_read_targets(fields) if is_sent or "chosen" in fields or "target" in fields else None,
+        is_all=fields.get("pick") == "stale",
         upstream=bool(fields.get("upstream")),
         downstream=bool(fields.get("downstream")),
         force=bool(fields.get("force")),
@@ -105,9 +106,9 @@ def _show_new_build_part(request: HttpRequest, order: NewBuild) -> HttpResponse:
 
 
 def _read_targets(fields: QueryDict) -> tuple[str, ...] | None:
-    """Return the ticked datasets; None to have what is stale ticked."""
+    """Return the ticked datasets; None to have those ticked that are stale."""
     pick = fields.get("pick")
-    if pick == "stale":
+    if pick in ("own", "stale"):
         return None
     return () if pick == "none" else tuple(dict.fromkeys(path for path in fields.getlist("target") if path))
 

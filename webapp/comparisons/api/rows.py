@@ -17,6 +17,7 @@ from webapp.comparisons.serializers.described import RowCountsSerializer, Statis
 from webapp.core.errors import AppError, BadRequest, NotFound
 from webapp.core.numbers import read_count
 from webapp.core.openapi import refusals
+from webapp.datasets.rules.row_search import LANGUAGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -27,11 +28,7 @@ if TYPE_CHECKING:
     from jobs.protocol import ExportFormat
     from webapp.accounts.rules.sight import RowSight
 
-SEARCH = (
-    "conditions that all hold, with commas, spaces or `and` between them: a column, one of `= != < <= > >= ~` (`~`: its text "
-    "holds the value, in small or capital letters) and a value; `column in (a, b)`; `column is null`; `column is not null`; "
-    "or a value alone, for any part of the key. Either end's value may fit. What is not understood is a 400 that says where"
-)
+SEARCH = f"{LANGUAGE}. A value alone is looked for in any part of the key. Either end's value may fit"
 KEY = 'the key of a row, its values with commas between them, such as `2013-07-10, UA` or `"Smith, J.", 7`'
 FILTERS = [
     OpenApiParameter("change", str, description="inserted, deleted, updated, separated by commas; default: all"),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from webapp.comparisons.diffs.artifact import Artifact, DiffColumn
     from webapp.comparisons.rules.row_keys import KeyTexts
-    from webapp.comparisons.rules.row_values import Condition
+    from webapp.datasets.rules.row_values import Condition
 
 COLUMNS, VALUES = "columns", "values"
 LIKENESSES = (COLUMNS, VALUES)

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from webapp.comparisons.diffs.pool import pool
-from webapp.comparisons.rules.row_values import ROW_CHANGES
+from webapp.comparisons.rules.states import ROW_CHANGES
 from webapp.core.byte_cache import ByteCache
 from webapp.core.errors import Conflict
 from webapp.runtime.readers import Beyond, Damaged

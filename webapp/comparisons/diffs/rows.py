@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from webapp.accounts.rules.sight import RowSight
-    from webapp.comparisons.rules.row_values import Condition
+    from webapp.datasets.rules.row_values import Condition
 
 MAX_LIMIT = 250
 DEFAULT_LIMIT = 100
@@ -145,7 +145,7 @@ def read_page(
         sight: what the reader may see.
         change: kinds of change to keep; none keeps all.
         column: keep rows in which this column's value differs.
-        q: conditions that all hold, see `webapp.comparisons.rules.row_search`.
+        q: conditions that all hold, see `webapp.datasets.rules.row_search`.
         sort: a column, with `-` for descending; none for key order.
         cursor: from an earlier page of the same request.
         limit: rows a page, at most 250.

@@ -7,35 +7,17 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from webapp.comparisons.rules.row_search import parse_search, refuse
-from webapp.comparisons.rules.row_values import NEVER, ROW_CHANGES, UnfitError, compare, is_nested
+from webapp.comparisons.rules.states import ROW_CHANGES
 from webapp.core.errors import BadRequest
+from webapp.datasets.rules.row_conditions import SearchedColumn, StoredValue, any_of, find_conditions, list_fitting
+from webapp.datasets.rules.row_values import NEVER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from webapp.comparisons.diffs.artifact import Artifact, DiffColumn
     from webapp.comparisons.rules.row_keys import KeyTexts
-    from webapp.comparisons.rules.row_search import Term, Word
-    from webapp.comparisons.rules.row_values import Condition
-
-_FEW = 6
-"""Columns that a message names."""
-
-
-@dataclass(frozen=True)
-class _StoredValue:
-    """Where values of a column are stored: by the key, or at one end."""
-
-    sql: str
-    lacking: Literal["inserted", "deleted", ""] = ""
-    """The change whose rows that end does not have."""
-
-    @property
-    def is_null(self) -> Condition:
-        """The condition that it is NULL; an end that does not exist is none."""
-        is_there = f" AND change <> '{self.lacking}'" if self.lacking else ""
-        return f"({self.sql} IS NULL{is_there})", ()
+    from webapp.datasets.rules.row_values import Condition
 
 
 @dataclass(frozen=True)
@@ -107,8 +89,8 @@ def match_key(artifact: Artifact, key: KeyTexts) -> list[Condition]:
     conditions = []
     for column, text in zip(artifact.key_columns, key, strict=True):
         places = _places(artifact, column)
-        tests = [place.is_null for place in places] if text is None else _fitting(places, artifact, "=", text)[0]
-        conditions.append(_any_of([test for test in tests if test != NEVER]))
+        tests = [place.is_null for place in places] if text is None else list_fitting(places, "=", text)[0]
+        conditions.append(any_of([test for test in tests if test != NEVER]))
     return conditions
 
 
@@ -153,87 +135,32 @@ def _sides(artifact: Artifact, column: DiffColumn) -> list[tuple[Literal["a", "b
     return [(side, value) for side in sides if (value := column.stored(side)) in artifact.types]
 
 
-def _places(artifact: Artifact, column: DiffColumn) -> list[_StoredValue]:
+def _places(artifact: Artifact, column: DiffColumn) -> list[StoredValue]:
     """List where to look for a column's values: a part of the key has one for both ends, which files are ordered by."""
     sides = _sides(artifact, column)
     if column in artifact.key_columns:
         matched = f"k{artifact.key_columns.index(column)}"
         if {artifact.types[value] for _, value in sides} == {artifact.types.get(matched)}:
-            return [_StoredValue(matched)]
-    return [_StoredValue(value, "inserted" if side == "b" else "deleted") for side, value in sides]
+            return [StoredValue(matched, artifact.types[matched])]
+    lacking = {"b": "inserted", "a": "deleted"}
+    return [StoredValue(value, artifact.types[value], f"change <> '{lacking[side]}'") for side, value in sides]
 
 
 def _search(artifact: Artifact, q: str) -> Iterator[Condition]:
-    """Yield the conditions of a search, of which all hold."""
-    columns = (*artifact.columns, *artifact.inside)
-    names = {name for column in columns for name in (column.name, column.after_name, column.before_name) if name}
-    for term in parse_search(q, columns=names):
-        tests = [_compare(artifact, term, value) for value in term.values]
-        yield _any_of([test for test in tests if test != NEVER])
-
-
-def _compare(artifact: Artifact, term: Term, value: Word) -> Condition:
-    if term.column is None:
-        return _search_anywhere(artifact, value)
-    column = _named(artifact, term.column.text, "q")
-    if column.is_hidden:
-        refuse(term.column.place, f"the values of {column.name} are hidden from you")
-    places = _places(artifact, column)
-    if not places:
-        refuse(term.column.place, f"the values of {column.name} are not stored")
-    if value.is_null:
-        return _compare_null(term, value, places)
-    tests, problems = _fitting(places, artifact, "=" if term.operator == "in" else term.operator, value.text)
-    if not tests:
-        refuse(value.place, f"{column.name} is of type {column.type}, {problems[0]}")
-    return _any_of(tests)
-
-
-def _compare_null(term: Term, value: Word, places: Sequence[_StoredValue]) -> Condition:
-    if term.operator == "!=":
-        return _any_of([(f"{place.sql} IS NOT NULL", ()) for place in places])
-    if term.operator not in ("=", "in"):
-        refuse(value.place, f"NULL is neither less nor greater nor part of anything; write is null or '{value.text}'")
-    return _any_of([place.is_null for place in places])
-
-
-def _search_anywhere(artifact: Artifact, value: Word) -> Condition:
-    """Look for a value that stands alone: in any part of the key, else in any column; of a text also for a part."""
+    """Return the conditions of a search, of which all hold."""
+    columns = {column: _searched(artifact, column) for column in (*artifact.columns, *artifact.inside)}
     # what is hidden is not searched, or what is found would say what it is
     seen = [column for column in artifact.key_columns or artifact.columns if not column.is_hidden]
-    chosen = seen or [column for column in artifact.columns if not column.is_hidden]
-    tests: list[Condition] = []
-    for column in chosen:
-        places = _places(artifact, column)
-        if value.is_null:
-            tests += [place.is_null for place in places]
-        for place in places:
-            type_ = artifact.types[place.sql]
-            is_text = type_ == "VARCHAR" or is_nested(type_)
-            tests += _fitting([place], artifact, "~" if is_text else "=", value.text)[0]
-    if not tests:
-        what = "part of the key" if artifact.key_columns else "column"
-        types = ", ".join(f"{column.name} {column.type}" for column in chosen[:_FEW])
-        refuse(
-            value.place, f"no {what} has values like {value.text!r} ({types}); for another column write column = value"
-        )
-    return _any_of(tests)
+    bare = seen or [column for column in artifact.columns if not column.is_hidden]
+    what = "part of the key" if artifact.key_columns else "column"
+    return find_conditions(q, columns=list(columns.values()), bare=[columns[column] for column in bare], what=what)
 
 
-def _fitting(
-    places: Iterable[_StoredValue], artifact: Artifact, operator: str, text: str
-) -> tuple[list[Condition], list[str]]:
-    """Return the conditions of those stored values that can be compared so, and what is wrong with the others."""
-    tests, problems = [], []
-    for place in places:
-        try:
-            tests.append(compare(place.sql, artifact.types[place.sql], operator, text))
-        except UnfitError as error:
-            problems.append(str(error))
-    return tests, problems
-
-
-def _any_of(tests: Sequence[Condition]) -> Condition:
-    if not tests:
-        return NEVER
-    return f"({' OR '.join(sql for sql, _ in tests)})", tuple(value for _, values in tests for value in values)
+def _searched(artifact: Artifact, column: DiffColumn) -> SearchedColumn:
+    return SearchedColumn(
+        names=tuple(dict.fromkeys(name for name in (column.name, column.after_name) if name)),
+        type=column.type,
+        places=tuple(_places(artifact, column)),
+        is_hidden=column.is_hidden,
+        former_name=column.before_name or "",
+    )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from webapp.comparisons.diffs import reader
 from webapp.comparisons.diffs.artifact import open_artifact
-from webapp.comparisons.rules.row_values import ROW_CHANGES
+from webapp.comparisons.rules.states import ROW_CHANGES
 from webapp.core.errors import BadRequest
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from webapp.comparisons.rules import states
-from webapp.comparisons.rules.row_values import ROW_CHANGES
-from webapp.comparisons.rules.states import UNCHANGED, ComparisonState, show_state
+from webapp.comparisons.rules.states import ROW_CHANGES, UNCHANGED, ComparisonState, show_state
 
 if TYPE_CHECKING:
     from webapp.comparisons.models import Comparison

@@ -13,8 +13,7 @@ from webapp.comparisons.models import Comparison
 from webapp.comparisons.rules import states
 from webapp.comparisons.rules.changelogs import check_seen
 from webapp.comparisons.rules.dataset_rules import PIPELINE_FILE, ComparisonRules, read_dataset_rules
-from webapp.comparisons.rules.row_values import ROW_CHANGES
-from webapp.comparisons.rules.states import ComparisonState
+from webapp.comparisons.rules.states import ROW_CHANGES, ComparisonState
 from webapp.core.errors import InvalidInput, NotFound
 from webapp.core.names import MASTER, check_spelling
 from webapp.datasets import queries as datasets

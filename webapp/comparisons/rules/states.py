@@ -31,6 +31,10 @@ class ComparisonState(State):
         }
 
 
+ROW_CHANGES = ("inserted", "deleted", "updated")
+"""What can have become of a row."""
+
+
 def show_state(state: str) -> str:
     """Return the state that callers see: it runs until it has failed or is ready; that it waits is no state to them."""
     ended = (ComparisonState.READY, ComparisonState.FAILED)

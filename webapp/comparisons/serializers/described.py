@@ -5,8 +5,7 @@ from __future__ import annotations
 from rest_framework import serializers
 
 from webapp.comparisons.rules import states
-from webapp.comparisons.rules.row_values import ROW_CHANGES
-from webapp.comparisons.rules.states import ComparisonState
+from webapp.comparisons.rules.states import ROW_CHANGES, ComparisonState
 from webapp.core.serializers import Fields, NounSerializer
 
 ROW_STATES = [states.NOT_COMPARED, ComparisonState.RUNNING, ComparisonState.READY, ComparisonState.FAILED]

@@ -9,8 +9,7 @@ from rest_framework import serializers
 
 from webapp.comparisons.diffs.schema import diff_artifact
 from webapp.comparisons.queries.ends import Between, ComparedEnds, list_changes
-from webapp.comparisons.rules.row_values import ROW_CHANGES
-from webapp.comparisons.rules.states import ComparisonState
+from webapp.comparisons.rules.states import ROW_CHANGES, ComparisonState
 from webapp.comparisons.serializers.described import MASKED, ROW, RowsSerializer, SchemaDiffSerializer
 from webapp.core.serializers import Fields, NounSerializer, OptionalText, TextOrNull
 from webapp.datasets.models import Transaction

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -88,6 +88,10 @@ class DatasetsPage:
     filters: queries.DatasetFilter
     folders: Sequence[str]
     total: int
+    unlisted: int
+    """Others that have no data on master."""
+    all_url: str
+    """Where these are listed too."""
     first: int
     last: int
     previous_url: str
@@ -164,6 +168,8 @@ class DatasetPage:
     """Who changed each row; empty where rows have no key."""
     preview_pages: Mapping[str, str] | None = None
     q: str = ""
+    search_problem: str = ""
+    """What of the search is not understood."""
     sort: str = ""
     schema: SchemaView | None = None
     spec_text: str = ""
@@ -189,8 +195,10 @@ def read_datasets_page(
         mine = [name for name, owner in folders.items() if owner == repository]
         datasets = datasets.filter(queries.path_in_folders(mine))
         folders = dict.fromkeys(mine, repository)
-    part = NumberedPage.choose(page, size=PAGE_SIZE, total=datasets.count())
-    rows = _make_rows(list(datasets.annotate(number_of_branches=_BRANCHES)[part.start : part.end]))
+    listed = datasets if filters.data else datasets.filter(queries.is_listed())
+    part = NumberedPage.choose(page, size=PAGE_SIZE, total=listed.count())
+    unlisted = 0 if filters.data else datasets.count() - part.total
+    rows = _make_rows(list(listed.annotate(number_of_branches=_BRANCHES)[part.start : part.end]))
     tops = dict.fromkeys(row.dataset.path.split("/")[1] for row in rows)
     return DatasetsPage(
         nav="repositories" if repository else "datasets",
@@ -202,6 +210,8 @@ def read_datasets_page(
         filters=filters,
         folders=sorted(folders),
         total=part.total,
+        unlisted=unlisted,
+        all_url=_list_url(replace(filters, data="any"), 1),
         first=part.start + 1 if rows else 0,
         last=part.end,
         previous_url=part.link_previous(partial(_list_url, filters)),
@@ -398,6 +408,8 @@ def _read_preview_panel(
     try:
         preview = read_preview(principal, dataset, **_view_of(request), request=preview_request)
     except AppError as error:
+        if error.code == "bad_search":
+            return {**panel, "search_problem": error.detail}
         return {**panel, "problem": Problem("The rows cannot be shown", error.detail)}
     last = request.page - 1 if request.page else None
     following = request.page + 1 if preview.has_more else None

@@ -6,14 +6,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from webapp.accounts import permissions
 from webapp.core.errors import NotFound
 from webapp.core.filters import ListFilter, offer
+from webapp.core.names import MASTER
 from webapp.core.numbers import read_count
 from webapp.datasets import ports
-from webapp.datasets.models import Dataset
+from webapp.datasets.models import Dataset, DatasetBranch, Transaction
+from webapp.datasets.rules.transactions import TransactionState
 
 if TYPE_CHECKING:
     from webapp.core.principals import Principal
@@ -46,6 +48,8 @@ class DatasetFilter(ListFilter):
     path: str = offer("path", words="exactly this one", on_page=False)
     q: str = offer(words="words in path or description")
     folder: str = offer(in_api=False)
+    data: str = offer(in_api=False)
+    """any: also those that have data on other branches than master alone."""
 
 
 ALL = DatasetFilter()
@@ -59,6 +63,16 @@ def list_datasets(principal: Principal, filters: DatasetFilter = ALL) -> QuerySe
     for word in filters.q.split():
         datasets = datasets.filter(Q(path__icontains=word) | Q(description__icontains=word))
     return datasets.order_by("path")
+
+
+def is_listed() -> Q:
+    """Return the condition that lists show a dataset: master has data of it, or nothing has written it yet.
+
+    What only a branch has, or what a first build failed to make, is not for everybody.
+    """
+    on_master = DatasetBranch.objects.filter(dataset=OuterRef("pk"), name=MASTER, transaction__isnull=False)
+    shown = on_master.exclude(transaction__state=TransactionState.OPEN, transaction__parent=None)
+    return Exists(shown) | ~Exists(Transaction.objects.filter(dataset=OuterRef("pk")))
 
 
 def list_with_jobspec(paths: Iterable[str]) -> set[str]:

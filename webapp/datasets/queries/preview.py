@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jobs.protocol import RowsRequest
 from webapp.catalog import queries as catalog_queries
@@ -13,11 +13,13 @@ from webapp.catalog.storage.reader import TableReader
 from webapp.core.errors import BadRequest, InvalidInput, Unavailable
 from webapp.datasets import queries
 from webapp.datasets.permissions import see_rows
+from webapp.datasets.rules.row_columns import list_searched
+from webapp.datasets.rules.row_conditions import find_conditions
 from webapp.datasets.rules.schemas import type_text
 from webapp.runtime.readers import Beyond, Damaged
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from jobs.encoding import Json
     from webapp.accounts.rules.sight import RowSight
@@ -78,7 +80,7 @@ class PreviewRequest:
     sort: str = ""
     """A column; with a minus in front in descending order."""
     q: str = ""
-    """A text in any column, or column=value."""
+    """A search, as `webapp.datasets.rules.row_search` reads it."""
     columns: Sequence[str] = ()
 
 
@@ -93,7 +95,7 @@ def read_preview(
     """Return a page of rows of a branch or a committed transaction, without what is hidden from the reader.
 
     Raises:
-        BadRequest: the page lies beyond what is shown.
+        BadRequest: the page lies beyond what is shown, or the search is not understood.
         InvalidInput: a column is not there, or one is sorted by that is hidden.
         Unavailable: the table's files cannot be read.
 
@@ -106,8 +108,9 @@ def read_preview(
     sight = see_rows(principal, dataset, branch or resolved, resolved, pinned)
     columns = list_preview_columns(metadata, sight)
     shown = _choose_columns(columns, request)
+    search = _read_search(metadata, sight, request.q, shown=[column.name for column in shown])
     # What is hidden is not even read: neither a search nor an order can tell what it is.
-    answer = _read(dataset, metadata, [column.name for column in shown if not column.is_hidden], request)
+    answer = _read(dataset, metadata, [column.name for column in shown if not column.is_hidden], request, search)
     rows, total = answer["rows"], answer["total"]
     if total is None and pinned is not None:
         total = pinned.summary.get("rows")
@@ -130,14 +133,40 @@ def _fill(row: Sequence[Json], columns: Sequence[PreviewColumn]) -> list[Json]:
     return [None if column.is_hidden else next(values) for column in columns]
 
 
-def _read(dataset: Dataset, metadata: Metadata, columns: Sequence[str], request: PreviewRequest) -> dict[str, Any]:
+class _RowSearch(NamedTuple):
+    where: str = ""
+    parameters: tuple[object, ...] = ()
+    searched: Mapping[str, str] = {}
+    """Alias in the SQL → column."""
+
+
+def _read_search(metadata: Metadata, sight: RowSight, q: str, *, shown: Collection[str]) -> _RowSearch:
+    if not q.strip():
+        return _RowSearch()
+    columns, aliases = list_searched(current_schema(metadata)["fields"], hides=sight.hides)
+    bare = [column for column in columns if not column.is_hidden and column.name in shown]
+    conditions = list(find_conditions(q, columns=columns, bare=bare))
+    where = " AND ".join(sql for sql, _values in conditions)
+    return _RowSearch(
+        where=where,
+        # JSON has no infinity, and DuckDB reads each float from its text
+        parameters=tuple(
+            repr(value) if isinstance(value, float) else value for _sql, values in conditions for value in values
+        ),
+        searched={alias: name for alias, name in aliases.items() if alias in where},
+    )
+
+
+def _read(
+    dataset: Dataset, metadata: Metadata, columns: Sequence[str], request: PreviewRequest, search: _RowSearch
+) -> dict[str, Any]:
     question = RowsRequest(
         metadata=_without_history(metadata),
         columns=tuple(columns),
         start=request.start,
         limit=request.limit,
         sort=request.sort,
-        q=request.q,
+        **search._asdict(),
         scanned_rows=SCANNED_ROWS,
     )
     if current_snapshot_id(metadata) is None:

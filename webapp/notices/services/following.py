@@ -57,7 +57,7 @@ def follow_request(*, pull: PullRequest, users: Collection[int], by: Principal, 
 
 
 def follow_event(*, event: TimelineEvent, **_: Any) -> None:
-    """Tell watchers of a new pull request, those who take part that one was merged, and who asked that it was ejected."""
+    """Tell watchers of a new pull request, its author of rejected data, those who take part that it was merged or ejected."""
     pull, by = event.pull, User.objects.filter(username=event.actor).values_list("pk", flat=True).first
     if event.kind == "opened":
         watching = list_watchers(repository=pull.repository)
@@ -66,6 +66,10 @@ def follow_event(*, event: TimelineEvent, **_: Any) -> None:
     elif event.kind == "merged":
         to = {Reason.WAS_MERGED: [pull.author_id], Reason.TOOK_PART: list_taking_part(pull)}
         tell(fact=facts.MERGED, to=to, actor_id=by(), actor=event.actor, **_about(pull))
+    elif event.kind == "judged" and event.data["verdict"] == states.REJECTED:
+        to = {Reason.MENTIONED: list_mentioned(event.data["reason"]), Reason.REVIEWED: [pull.author_id]}
+        dataset = Dataset.objects.filter(path=event.data["path"]).first()
+        tell(fact=facts.REVIEW, to=to, actor_id=by(), actor=event.actor, dataset=dataset, **_about(pull))
     elif event.kind == "ejected":
         enqueuers = User.objects.filter(username=event.data["by"]).values_list("pk", flat=True)
         tell(fact=facts.EJECTED, to={Reason.NOT_MERGED: {*enqueuers, pull.author_id}}, **_about(pull))
@@ -73,7 +77,7 @@ def follow_event(*, event: TimelineEvent, **_: Any) -> None:
 
 def follow_dataset(*, row: PullDataset, **_: Any) -> None:
     """Tell who watches a dataset that a pull request changes it."""
-    if row.dataset is None or row.change == states.AFFECTED:
+    if row.dataset is None or row.change not in states.CHANGED:
         return
     pull, to = row.pull, {Reason.WATCHING: list_watchers(datasets=[row.dataset.pk])}
     about = {**_about(pull), "dataset": row.dataset, "actor": pull.author.username}

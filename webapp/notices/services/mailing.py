@@ -27,6 +27,7 @@ from webapp.notices.rules.facts import REASONS
 from webapp.notices.rules.mails import MOST_TRIES, pause_after
 from webapp.notices.rules.states import MailState
 from webapp.notices.services.telling import ring_mail
+from webapp.pulls.models import DatasetVerdict
 
 if TYPE_CHECKING:
     from webapp.notices.models import Notification
@@ -102,6 +103,9 @@ def _find_text(notification: Notification) -> str:
     if notification.review is not None:
         comments = notification.review.comments.filter(deleted_at=None).values_list("body", flat=True)
         return "\n\n".join(filter(None, [notification.review.body, *comments]))
+    if notification.fact == facts.REVIEW and notification.dataset is not None:
+        verdicts = DatasetVerdict.objects.filter(pull=notification.pull, path=notification.dataset.path)
+        return verdicts.filter(reviewer__username=notification.actor).values_list("reason", flat=True).first() or ""
     return notification.pull.body if notification.pull is not None and notification.fact == facts.OPENED else ""
 
 

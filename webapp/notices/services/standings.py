@@ -43,7 +43,9 @@ def look_at(*, pull_id: int) -> None:
         return
     facts_now = queries.collect_facts(pull)
     is_open = pull.state == PullState.OPEN
-    is_stale = is_open and queries.is_stale(pull, facts_now)
+    # While its own merge lands, the target moves first.
+    merge = queries.find_merge(pull)
+    is_stale = is_open and not (merge and queries.is_landed(merge)) and queries.is_stale(pull, facts_now)
     is_mergeable = is_open and not approvals.list_blockers(facts_now)
     with transaction.atomic():
         # Whoever asked meanwhile is answered by the next look.
@@ -51,7 +53,7 @@ def look_at(*, pull_id: int) -> None:
         if not seen.update(asked_at=None, is_stale=is_stale, is_mergeable=is_mergeable):
             return
         about: dict[str, Any] = {"pull": pull, "repository": pull.repository}
-        if is_stale and not before.is_stale:
+        if is_stale and not before.is_stale and not queries.is_moved_by_own_merge(pull, facts_now):
             tell(fact=facts.STALE, to={Reason.OUTDATED: [pull.author_id]}, **about)
         if is_mergeable and not before.is_mergeable:
             tell(fact=facts.MERGEABLE, to={Reason.READY: [pull.author_id]}, **about)

@@ -17,6 +17,7 @@ Modules:
     publications: what came of publishing a commit, in words.
     conflicts: where files that conflict are resolved.
     data: the tabs Data and Schema.
+    moved: whether a comparison has changes of the target.
     lineage: the Lineage tab.
     three_ways: rows that both sides have changed.
     references: links from what people write to what they name.

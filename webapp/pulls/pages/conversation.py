@@ -296,12 +296,8 @@ def _list_reviewers(loaded: Loaded) -> list[Reviewer]:
 
 
 def _group_datasets(loaded: Loaded) -> list[DatasetGroup]:
-    groups = [
-        ("Code or data changed", (states.MODIFIED, states.ADDED, states.REMOVED)),
-        ("Downstream only", (states.AFFECTED,)),
-    ]
     parts = []
-    for name, changes in groups:
+    for name, changes in states.CHANGE_GROUPS:
         lines = [_describe_dataset(loaded, row) for row in loaded.rows if row.change in changes]
         if lines:
             parts.append(DatasetGroup(name, lines))
@@ -324,6 +320,8 @@ def _describe_dataset(loaded: Loaded, row: PullDataset) -> DatasetLine:
 
 
 def _mark_dataset(loaded: Loaded, row: PullDataset) -> Mark | None:
+    if row.change == states.REFRESHED:
+        return None
     if not row.lands:
         return Mark("does not land", "bad")
     verdicts = {

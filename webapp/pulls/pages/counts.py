@@ -21,6 +21,7 @@ class DiffSum:
     """The row diffs of a pull request, added up. What is not compared is never counted as unchanged.
 
     Rows and schemas are those that merging brings to the target: data loaded on the branch is compared, and in no sum.
+    Datasets that the branch has only rebuilt are left out.
     """
 
     added: int = 0
@@ -86,6 +87,8 @@ def sum_rows(rows: Iterable[PullDataset]) -> DiffSum:
     sums = dict.fromkeys(DiffSum.__dataclass_fields__.keys() - {"names"}, 0)
     names = set()
     for row in rows:
+        if row.change == states.REFRESHED:
+            continue
         _add(sums, row, row.comparison)
         if row.comparison is not None:
             names.add(row.compared)

@@ -21,6 +21,7 @@ from webapp.comparisons.rules.states import BREAKING, CHANGED, NOT_COMPARED, Com
 from webapp.core.errors import NotFound
 from webapp.datasets.queries import latest_committed
 from webapp.pulls.pages.head import Loaded, PullHead, frame, load, load_all_of, read_head
+from webapp.pulls.pages.moved import judge_part, list_drift_of
 from webapp.pulls.pages.references import link_references, texts_of
 from webapp.pulls.pages.three_ways import ThreeWaysView, read_three_ways_view
 from webapp.pulls.queries import named
@@ -36,7 +37,6 @@ from webapp.pulls.queries.remarks import (
     place_row_talk,
     read_viewed,
 )
-from webapp.pulls.queries.sides import list_drift
 from webapp.pulls.queries.unseen import UnseenData
 from webapp.pulls.rules import states
 from webapp.pulls.rules.comparisons import name_comparison
@@ -123,6 +123,8 @@ class SinceView:
     url: str
     is_shown: bool
     """Whether that is what the page shows."""
+    part: str
+    """Whether the shown comparison has it too: no, some, backwards, or unbuilt (backwards until the branch is built)."""
 
 
 @dataclass(frozen=True)
@@ -344,6 +346,7 @@ CHANGE_WORDS = {
     states.ADDED: "new",
     states.REMOVED: "removed",
     states.AFFECTED: "downstream only",
+    states.REFRESHED: "only rebuilt here",
 }
 
 
@@ -511,12 +514,8 @@ def _choose(loaded: Loaded, path: str) -> PullDataset | None:
 
 
 def _group_items(loaded: Loaded, chosen: PullDataset | None, marks: Mapping[str, Viewing]) -> list[ItemGroup]:
-    kinds = [
-        ("Code or data changed", (states.MODIFIED, states.ADDED, states.REMOVED)),
-        ("Downstream only", (states.AFFECTED,)),
-    ]
     groups = []
-    for name, changes in kinds:
+    for name, changes in states.CHANGE_GROUPS:
         items = [
             _item(loaded, row, is_current=row is chosen, is_viewed=marks[row.path].is_viewed)
             for row in loaded.rows
@@ -532,6 +531,7 @@ _ICONS = {
     states.REMOVED: ("diff-removed", "badc"),
     states.MODIFIED: ("diff-modified", "warnc"),
     states.AFFECTED: ("git-compare", ""),
+    states.REFRESHED: ("sync", ""),
 }
 
 
@@ -551,7 +551,7 @@ def _item(loaded: Loaded, row: PullDataset, *, is_current: bool, is_viewed: bool
         }.get(comparison.state, "")
         counts = _read_counts(named.find_shown(row))
     schema = _SCHEMA_NOTES.get(row.schema_status, "")
-    lands_note = "" if row.lands else "does not land"
+    lands_note = "" if row.lands or row.change == states.REFRESHED else "does not land"
     return DatasetItem(
         row.path,
         _data_url(loaded, row),
@@ -650,7 +650,7 @@ def _view_dataset(
         viewing=viewing,
         verdicts=_read_verdicts(loaded, row, principal),
         target=pull.target,
-        drift=_list_drift(loaded, shown),
+        drift=list_drift_of(loaded, shown),
         reviewed_at=review.created_at if review and seen else None,
         is_as_reviewed=bool(seen) and (seen == row.after_id or named.find_shown(row, states.SINCE_REVIEW).is_equal),
         has_code_effect=named.find_shown(row, states.CODE_EFFECT).comparison is not None,
@@ -786,14 +786,6 @@ def _export_url(name: str, row: PullDataset, shown: named.Shown) -> str:
     return f"{url}?{urlencode({'compared': shown.name})}" if shown.name != row.compared else url
 
 
-def _list_drift(loaded: Loaded, shown: named.Shown) -> list[str]:
-    """Return what else than the code makes a difference to a comparison with the branch."""
-    if shown.before is None or shown.after is None or shown.name == states.TARGET_SINCE:
-        return []
-    paths = queries.read_specs(pull=loaded.pull).made_paths
-    return list_drift(shown.before, shown.after, ours=paths.intersection(row.path for row in loaded.rows))
-
-
 def _schema_url(loaded: Loaded, row: PullDataset, shown: named.Shown) -> str:
     query = f"?compared={shown.name}" if shown.name != _find_first(row) else ""
     return f"{loaded.url}/schema{query}#{row.path}"
@@ -809,6 +801,7 @@ def _describe_since(loaded: Loaded, row: PullDataset, shown: named.Shown) -> Sin
         both=named.count_both(row, shown),
         url=_data_url(loaded, row, states.TARGET_SINCE),
         is_shown=shown.name == states.TARGET_SINCE,
+        part=judge_part(loaded, row, shown),
     )
 
 

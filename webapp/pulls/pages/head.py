@@ -214,10 +214,10 @@ def load(principal: Principal, repository: str, number: int) -> Loaded:
 def load_all_of(principal: Principal, pull: PullRequest) -> Loaded:
     """Load what pages show of a pull request that has been looked up."""
     rows = queries.read_dataset_rows(principal, pull)
-    order = {states.MODIFIED: 0, states.ADDED: 0, states.REMOVED: 0, states.AFFECTED: 1}
+    order = {change: place for place, (_name, changes) in enumerate(states.CHANGE_GROUPS) for change in changes}
     return Loaded(
         pull=pull,
-        rows=sorted(rows, key=lambda row: (order.get(row.change, 2), row.path)),
+        rows=sorted(rows, key=lambda row: (order[row.change], row.path)),
         unseen=count_unseen(pull, seen=rows),
     )
 
@@ -250,7 +250,7 @@ def read_head(principal: Principal, loaded: Loaded) -> PullHead:
         commits=commits,
         datasets=len(queries.list_rebuilt(loaded.all_rows)),
         verdict=_list_verdict(loaded, diff),
-        tabs=_list_tabs(loaded, diff, commits, files=None if files is None else len(files)),
+        tabs=_list_tabs(loaded, commits, files=None if files is None else len(files)),
         diff=diff,
         is_known=loaded.is_known,
         may_edit=may_maintain or principal.user_id == pull.author_id,
@@ -292,7 +292,7 @@ def _list_files(pull: PullRequest) -> Sequence[ChangedFile] | None:
         return None
 
 
-def _list_tabs(loaded: Loaded, diff: counts.DiffSum, commits: int, *, files: int | None) -> list[Tab]:
+def _list_tabs(loaded: Loaded, commits: int, *, files: int | None) -> list[Tab]:
     pull, url = loaded.pull, loaded.url
     talk = pull.comments.filter(deleted_at=None).count() + len(queries.list_reviews(pull))
     builds = queries.count_builds(pull)
@@ -302,7 +302,7 @@ def _list_tabs(loaded: Loaded, diff: counts.DiffSum, commits: int, *, files: int
         Tab("Commits", f"{url}/commits", "git-commit", commits, "g m"),
         Tab("Code", f"{url}/code", "code", files, "g c"),
         Tab("Schema", f"{url}/schema", "rows", _count_schemas(loaded) if is_counted else None, "g s"),
-        Tab("Data", f"{url}/data", "table", diff.total if is_counted else None, "g d"),
+        Tab("Data", f"{url}/data", "table", len(loaded.rows) if is_counted else None, "g d"),
         Tab("Lineage", f"{url}/lineage", "git-compare", None, "g l", is_whole=True),
         Tab("Builds", f"{url}/builds", "workflow", builds, "g b"),
         Tab("Checks", f"{url}/checks", "check-circle", None, "g k"),
@@ -398,7 +398,7 @@ def _judge_reviews(loaded: Loaded) -> VerdictItem:
 
 def _judge_rows(loaded: Loaded, diff: counts.DiffSum) -> VerdictItem:
     url = f"{loaded.url}/data"
-    if not loaded.rows and loaded.is_complete:
+    if not diff.total and loaded.is_complete:
         return VerdictItem("ok", "check-circle-fill", "No row change", _say_none(loaded), url)
     if diff.is_unlanded:
         return VerdictItem("info", "rows", "No row lands", diff.unlanded_words, url)
@@ -427,10 +427,10 @@ def _judge_schemas(loaded: Loaded, diff: counts.DiffSum) -> VerdictItem:
     if diff.schemas:
         text = f"{diff.schemas} schema{'s' if diff.schemas != 1 else ''} changed"
         return VerdictItem("warn", "rows", text, f"nothing breaks, {diff.compared_words}", url)
-    if not loaded.rows:
+    if not diff.total:
         words = ("ok", "check-circle-fill", "No schema change") if loaded.is_complete else _NO_SCHEMAS
         return VerdictItem(*words, _say_none(loaded), url)
-    landing = [row for row in loaded.rows if row.lands]
+    landing = [row for row in loaded.rows if row.lands and row.change != states.REFRESHED]
     if not landing:
         return VerdictItem("info", "rows", "No schema lands", diff.unlanded_words, url)
     compared = [row for row in landing if row.schema_status != NOT_COMPARED]

@@ -153,7 +153,7 @@ def read_pull_lineage(principal: Principal, repository: str, number: int) -> Pul
         head=read_head(principal, loaded),
         tab="Lineage",
         nodes=nodes,
-        changed=len(nodes) - downstream,
+        changed=sum(node.change in states.CHANGED for node in lineage.nodes),
         downstream=downstream,
         hidden=lineage.hidden,
         is_cut=lineage.is_cut,

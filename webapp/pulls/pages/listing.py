@@ -10,10 +10,8 @@ from django.db.models import Count
 from django.urls import reverse
 
 from webapp.accounts.permissions import can_repository
-from webapp.builds import queries as builds
 from webapp.builds.models import Build
 from webapp.core.choices import Choices, choose
-from webapp.core.names import MASTER
 from webapp.core.numbers import read_count
 from webapp.pulls.models import PullRequest
 from webapp.pulls.pages import lines
@@ -21,10 +19,10 @@ from webapp.pulls.pages.code import COMMITS_A_PAGE, FILES, ChangedFolder, FileVi
 from webapp.pulls.pages.head import frame
 from webapp.pulls.queries.labels import list_labels
 from webapp.pulls.queries.lists import ALL, PullFilter, list_pulls
-from webapp.pulls.queries.own import choose_to_land, list_own
-from webapp.pulls.queries.pulls import count_apart, read_code
+from webapp.pulls.queries.own import choose_to_land
+from webapp.pulls.queries.pulls import count_apart
+from webapp.pulls.queries.specs import Head, compare_specs, find_work
 from webapp.pulls.queries.templates import read_template
-from webapp.pulls.rules.datasets import classify_datasets
 from webapp.pulls.rules.labels import TONE_CHOICES
 from webapp.pulls.rules.loads import explain_nothing
 from webapp.pulls.rules.states import PullState
@@ -277,17 +275,9 @@ def _compare(repository: Repository, source: str, target: str) -> Difference:
     changed = [file.path for file in repositories.list_changes(repository, base, head).files]
     files = repositories.compare(repository, base, head, paths=changed[:FILES]) if changed else []
     here = reverse("pull-new", args=[repository.name])
-    specs = {name: builds.describe_published(repository=repository, branch=name) for name in (source, target)}
-    paths = {*specs[source], *specs[target], *(path for spec in specs[source].values() for path in spec["inputs"])}
-    own, loaded = list_own(repository=repository, branches=[source], paths=paths)
-    head_code, base_code = read_code(repository, (head, specs[source] or specs[target]), (base, specs[target]))
-    changes = classify_datasets(
-        head=head_code.tokens,
-        base=base_code.tokens,
-        built=set(own),
-        inputs={path: frozenset(spec["inputs"]) for path, spec in specs[source].items()},
-        loaded=loaded,
-    )
+    specs = compare_specs(repository, source=Head(source, head), target=Head(target, base))
+    work = find_work(repository, specs=specs, branches=[source], target=base)
+    heads = {path: work.own[path] for path in work.loaded}
     return Difference(
         commits=repositories.name_authors(
             repositories.list_commits(repository, head, not_in=base, limit=COMMITS_A_PAGE)
@@ -295,7 +285,7 @@ def _compare(repository: Repository, source: str, target: str) -> Difference:
         commit_count=count_apart(repository, sha=head, base=base).ahead,
         files=[view_file(repository, source, file, may_edit=False, whole="", here=here, keeps={}) for file in files],
         file_count=len(changed),
-        datasets=changes if MASTER in (source, target) or changes else {},
-        loads=choose_to_land(repository, {path: own[path] for path in loaded}, source=source, target=target),
+        datasets=dict(work.changes),
+        loads=choose_to_land(repository, heads, source=source, target=target),
         conflicts=list(repositories.merge_state(repository, head, base).conflicts),
     )

@@ -16,6 +16,7 @@ from webapp.pulls.models import Merge
 from webapp.pulls.pages.head import Loaded, PullHead
 from webapp.pulls.pages.lineage import ShownBreaks, show_breaks
 from webapp.pulls.pages.loads import ShownLoad, show_loads
+from webapp.pulls.pages.moved import judge_part
 from webapp.pulls.pages.queue import QueueNote, read_note
 from webapp.pulls.pages.rebuilding import FailedRebuild, read_failed_rebuild
 from webapp.pulls.pages.reverting import Restored, WayBack, describe_way_back, read_restored
@@ -95,6 +96,8 @@ class Compared:
     target: str
     moved: int
     """Datasets that the target has changed since."""
+    is_apart: bool
+    """Whether none of that is in the rows."""
     url: str
 
 
@@ -289,11 +292,13 @@ def _describe_breaks(principal: Principal, loaded: Loaded) -> ShownBreaks | None
 def _describe_compared(loaded: Loaded, head: PullHead) -> Compared | None:
     if head.diff.delta is None:
         return None
+    moved = [row for row in loaded.rows if row.change != states.REFRESHED and named.find_since(row) is not None]
     return Compared(
         delta=head.diff.delta,
         words=head.diff.compared_words,
         target=loaded.pull.target,
-        moved=sum(named.find_since(row) is not None for row in loaded.rows),
+        moved=len(moved),
+        is_apart=all(judge_part(loaded, row, named.find_shown(row)) == "no" for row in moved),
         url=f"{loaded.url}/data",
     )
 

@@ -10,6 +10,7 @@ Modules:
     reviewers: who reviewed, who is asked to, and who could be.
     checked: queries of the head, and how each stands.
     approvers: whose approval does not count, and why.
+    specs: the JobSpecs of both sides, and the datasets that differ by them and by data.
     own: what the source has of its own, built there or loaded.
     loads: what was loaded on the source, and whether merging loads it on the target.
     sides: what a dataset's head side is compared with.

@@ -18,7 +18,7 @@ from webapp.datasets.models import Dataset
 from webapp.pulls.queries.breaks import Breaks, read_breaks
 from webapp.pulls.queries.named import find_shown
 from webapp.pulls.rules.lineage import ChosenNodes, NodeBuild, choose_nodes, judge_build
-from webapp.pulls.rules.states import AFFECTED, PullState
+from webapp.pulls.rules.states import CHANGED, REFRESHED, PullState
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -105,13 +105,15 @@ def read_lineage(
         build: the newest build of the source.
 
     """
-    rows = sorted(rows, key=lambda row: (row.change == AFFECTED, row.path))
-    seeds = list(pull.datasets.values_list("path", flat=True))
+    rows = sorted(rows, key=lambda row: (row.change not in CHANGED, row.path))
+    changes = dict(pull.datasets.values_list("path", "change"))
+    # what the branch only rebuilt affects nothing
+    seeds = [path for path, change in changes.items() if change != REFRESHED]
     # of one that is over the branch may be gone, or be another one
     branch = pull.source if pull.state == PullState.OPEN else pull.target
     chain = builds.default_chain(repository=pull.repository, branch=branch)
     below = builds.list_below(seeds, chain, most=MAX_WALKED)
-    hidden = {*(set(seeds) - {row.path for row in rows}), *permissions.list_hidden(principal, below)}
+    hidden = {*(changes.keys() - {row.path for row in rows}), *permissions.list_hidden(principal, below)}
     chosen = choose_nodes(
         [row.path for row in rows], below, hidden=hidden, is_complete=len(below) < MAX_WALKED, most=MAX_NODES
     )

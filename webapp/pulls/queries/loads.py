@@ -78,7 +78,7 @@ class LoadedDataset:
 
 def list_loaded(pull: PullRequest, rows: Iterable[PullDataset]) -> list[LoadedDataset]:
     """List those of these datasets that were loaded on the source, and of which files make the rows."""
-    candidates = {row.path: row for row in rows if row.loads_onto is not None or _may_be_loaded(row)}
+    candidates = {row.path: row for row in rows if row.loads_onto is not None or may_be_loaded(row)}
     if not candidates:
         return []
     ids = [row.after_id for row in candidates.values() if row.after_id]
@@ -104,7 +104,7 @@ def list_loaded(pull: PullRequest, rows: Iterable[PullDataset]) -> list[LoadedDa
     ]
 
 
-def _may_be_loaded(row: PullDataset) -> bool:
+def may_be_loaded(row: PullDataset) -> bool:
     """Return whether no code of the source makes its rows anew."""
     return row.change == states.MODIFIED and not row.is_rebuilt and row.after_id is not None
 

@@ -35,7 +35,7 @@ def list_owned_changes(
     if repositories.find_kind(repository, base, PIPELINE_FILE) is None:
         return []
     owners = read_owners(repositories.read_file(repository, base, PIPELINE_FILE).decode("utf-8", "replace"))
-    return match_owners(owners, [*(row.path for row in rows if row.change != states.AFFECTED), *files])
+    return match_owners(owners, [*(row.path for row in rows if row.change in states.CHANGED), *files])
 
 
 def find_owners(changes: Iterable[OwnedChange]) -> dict[str, frozenset[str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django.contrib.auth.models import Group
@@ -13,7 +13,6 @@ from django.db.models import Prefetch, Q, QuerySet
 from webapp.accounts import permissions
 from webapp.accounts.models import User
 from webapp.accounts.queries import get_signed_in_user, principal_for_user
-from webapp.builds import queries as builds
 from webapp.builds.models import Build
 from webapp.builds.rules.states import BuildState
 from webapp.comparisons.models import Comparison
@@ -33,12 +32,13 @@ from webapp.core.once import asked_once
 from webapp.core.prepared import Prepared
 from webapp.datasets.permissions import see_keys
 from webapp.git.values import Landing
-from webapp.pulls.models import Merge, NamedComparison, PullDataset, PullRequest, QueuedMerge, Review, SpecRecord
+from webapp.pulls.models import Merge, NamedComparison, PullDataset, PullRequest, QueuedMerge, Review
 from webapp.pulls.queries.approvers import MOST_COMMITS, list_co_authors, list_ineligible
 from webapp.pulls.queries.checked import list_query_checks, read_fact
 from webapp.pulls.queries.loads import list_load_facts
 from webapp.pulls.queries.named import find_shown
 from webapp.pulls.queries.owners import find_owners, list_owned_changes
+from webapp.pulls.queries.specs import Head, PullSpecs, compare_specs
 from webapp.pulls.queries.threads import list_open_threads
 from webapp.pulls.queries.verdicts import list_verdicts
 from webapp.pulls.rules import approvals, checks, states
@@ -69,7 +69,6 @@ _PULLS = Prepared(
     int,
 )
 _REVIEWS = Prepared(lambda pull: Review.objects.filter(pull_id=pull).select_related("reviewer"), int)
-_SPECS = Prepared(lambda repository, sha: SpecRecord.objects.filter(repository_id=repository, sha=sha), int, str)
 _LATEST_BUILD = Prepared(
     lambda repository, branch: (
         Build.objects.filter(repository_id=repository, branch=branch, kind="run")
@@ -79,38 +78,6 @@ _LATEST_BUILD = Prepared(
     int,
     str,
 )
-
-
-@dataclass(frozen=True)
-class PullSpecs:
-    """The JobSpecs of both sides, by output path."""
-
-    head_code: Mapping[str, str]
-    """Tokens (`webapp.builds.rules.freshness.make_token`): equal ones mean equal code."""
-    head_inputs: Mapping[str, frozenset[str]]
-    base_code: Mapping[str, str]
-    base_inputs: Mapping[str, frozenset[str]]
-    base_sha: str
-    """Where the source left the target."""
-    changed_files: Mapping[str, list[str]] = field(default_factory=dict)
-    """Output path → files that its jobs use while they run and that differ, where the digest does not."""
-
-    @property
-    def made_paths(self) -> frozenset[str]:
-        """Every dataset that the code of either side makes."""
-        return frozenset(self.head_code) | frozenset(self.base_code)
-
-    @property
-    def known_paths(self) -> frozenset[str]:
-        """Every dataset that either side makes or the source reads."""
-        read = frozenset().union(*self.head_inputs.values()) if self.head_inputs else frozenset()
-        return self.made_paths | read
-
-    @property
-    def changed_paths(self) -> frozenset[str]:
-        """Every dataset whose JobSpec differs."""
-        both = self.head_code.keys() | self.base_code.keys()
-        return frozenset(path for path in both if self.head_code.get(path) != self.base_code.get(path))
 
 
 def get_pull(principal: Principal, repository_name: str, number: int) -> PullRequest:
@@ -217,37 +184,9 @@ def get_target_head(pull: PullRequest) -> str:
 
 
 def read_specs(*, pull: PullRequest) -> PullSpecs:
-    """Read the JobSpecs of the source's head, and those where it left the target.
-
-    A new branch that was never published is taken to have those that it began with: it has removed none that is known of.
-    """
-    head = _specs_of(pull, pull.head_sha, pull.source)
-    merge_base = repositories.find_merge_base(pull.repository, pull.base_sha, pull.head_sha)
-    base_sha = merge_base or pull.base_sha
-    base = _specs_of(pull, base_sha, pull.target)
-    if not head and not repositories.has_published(pull.repository, pull.source):
-        head = base
-    head_code, base_code = read_code(pull.repository, (pull.head_sha, head), (base_sha, base))
-    return PullSpecs(
-        changed_files=base_code.list_changed_files(head_code),
-        head_code=head_code.tokens,
-        head_inputs={path: frozenset(spec["inputs"]) for path, spec in head.items()},
-        base_code=base_code.tokens,
-        base_inputs={path: frozenset(spec["inputs"]) for path, spec in base.items()},
-        base_sha=base_sha,
-    )
-
-
-def read_code(repository: Repository, *commits: tuple[str, Mapping[str, Any]]) -> list[builds.CodeAtCommit]:
-    """Return the code of some commits, each given with its JobSpecs."""
-    digests = ((sha, {path: spec["digest"] for path, spec in specs.items()}) for sha, specs in commits)
-    return builds.read_code(repository.name, *digests)
-
-
-def _specs_of(pull: PullRequest, sha: str, branch: str) -> Mapping[str, Any]:
-    """Return the JobSpecs that a build would use: the record of that commit, else what the branch has published last."""
-    record = _SPECS.first(pull.repository_id, sha)
-    return record.specs if record else builds.describe_published(repository=pull.repository, branch=branch)
+    """Read the JobSpecs of the source's head, and those where it left the target."""
+    source, target = Head(pull.source, pull.head_sha), Head(pull.target, pull.base_sha)
+    return compare_specs(pull.repository, source=source, target=target)
 
 
 def read_rules(*, pull: PullRequest) -> dict[str, CombinedRules]:
@@ -388,7 +327,7 @@ def _read_groups(protection: Protection) -> Mapping[str, frozenset[str]]:
 
 def describe_seen(*, pull: PullRequest) -> approvals.Seen:
     """Return what a verdict given now would be bound to."""
-    rows = [row for row in list_all_datasets(pull) if row.change in (states.MODIFIED, states.ADDED, states.REMOVED)]
+    rows = [row for row in list_all_datasets(pull) if row.change in states.CHANGED]
     return approvals.Seen(
         head=pull.head_sha,
         target=pull.target,
@@ -677,12 +616,14 @@ def list_rebuilt(rows: Iterable[PullDataset]) -> list[str]:
 def list_targets(*, rows: Iterable[PullDataset], specs: PullSpecs, rebuild: str) -> list[str]:
     """List what the build on the target makes: all that the code change touches, with what is downstream if asked.
 
-    What the source has made of files that merging loads was reviewed with them, and is made of them again.
+    What the source has made of files that merging loads was reviewed with them, and is made of them again. So is what
+    the source has only refreshed, where something changed is made from it.
     """
     rows = list(rows)
     loaded = {row.path for row in rows if row.loads_onto is not None}
     built = {row.path for row in rows if row.after_id} & find_downstream(loaded, specs.head_inputs)
-    changed = (set(list_rebuilt(rows)) | built) & specs.head_code.keys()
+    needed = {row.path for row in rows if row.change == states.REFRESHED and row.lands}
+    changed = (set(list_rebuilt(rows)) | built | needed) & specs.head_code.keys()
     if rebuild == states.AFFECTED:
         changed |= find_downstream(changed | loaded, specs.head_inputs)
     return sorted(changed)
@@ -723,6 +664,15 @@ def is_stale(pull: PullRequest, facts: approvals.MergeFacts) -> bool:
 def has_newer_data(pull: PullRequest) -> bool:
     """Return whether the target has data of these datasets that the branch did not start from; the Data tab shows it."""
     return NamedComparison.objects.filter(row__pull=pull, name=states.TARGET_SINCE).exists()
+
+
+def is_moved_by_own_merge(pull: PullRequest, facts: approvals.MergeFacts) -> bool:
+    """Return whether a merge by the author of a stale pull request, and its rebuild, alone moved the target last."""
+    merges = Merge.objects.filter(repository=pull.repository, merged_by=pull.author)
+    if facts.behind and not merges.filter(merge_commit=facts.target_head).exists():
+        return False
+    newer = NamedComparison.objects.filter(row__pull=pull, name=states.TARGET_SINCE)
+    return not newer.exclude(after__build_id__in=merges.exclude(build=None).values("build")).exists()
 
 
 def find_merge(pull: PullRequest) -> Merge | None:

@@ -49,7 +49,7 @@ def describe_restored(rows: Iterable[PullDataset]) -> dict[str, dict[str, Any]]:
     Or not_built, new of what was not there, and removed of what nothing makes any more. Not of what is only downstream
     and was not built.
     """
-    return {row.path: _judge(row) for row in rows if row.after_id or row.change != states.AFFECTED}
+    return {row.path: _judge(row) for row in rows if row.after_id or row.change in states.CHANGED}
 
 
 def _judge(row: PullDataset) -> dict[str, Any]:

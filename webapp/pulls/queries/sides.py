@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from webapp.builds import queries as builds
 from webapp.datasets import queries as datasets
 from webapp.pulls.queries.reverts import find_before_reverted
+from webapp.pulls.queries.specs import has_taken
 from webapp.pulls.queries.starts import find_start
 from webapp.pulls.rules import states
 from webapp.pulls.rules.sides import InputDifference, find_difference, review_branch
@@ -103,7 +104,12 @@ def find_ends(
     review = datasets.latest_committed(dataset, review_branch(pull.repository.name, pull.number))
     bases = [base for base in (review, start, target) if base is not None]
     code = next((base for base in bases if _is_code_alone(base, after, dataset.path, base_code, ours)), None)
-    is_of_other_code = start is not None and _is_of_other_code(start, after, dataset.path, base_code, ours)
+    # Until the branch is built with what it has taken, both its rows and those that they stand on are of the code before.
+    is_of_other_code = (
+        start is not None
+        and _is_of_other_code(start, after, dataset.path, base_code, ours)
+        and not has_taken(pull, dataset.path, after, base_code)
+    )
     before_reverted = find_before_reverted(pull, dataset, chain=course.target)
     return Ends(after, start, code, target, is_of_other_code, before_reverted)
 

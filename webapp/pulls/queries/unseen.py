@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from webapp.comparisons.rules.row_values import ROW_CHANGES
-from webapp.comparisons.rules.states import ComparisonState
+from webapp.comparisons.rules.states import ROW_CHANGES, ComparisonState
 from webapp.pulls.models import PullDataset, PullRequest
 from webapp.pulls.queries.pulls import list_all_datasets
 

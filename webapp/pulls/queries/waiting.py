@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from django.db.models import Exists, F, OuterRef
+from django.db.models import Exists, F, OuterRef, Q
 
 from webapp.accounts.models import RepositoryRole
 from webapp.accounts.rules.roles import Role
 from webapp.builds.models import Build
 from webapp.core import clock
-from webapp.pulls.models import PullRequest, Review
+from webapp.pulls.models import PullRequest, Review, ReviewRequest
 from webapp.pulls.rules import states
 from webapp.pulls.rules.states import PullState
 from webapp.repositories import queries as repositories
@@ -35,13 +35,24 @@ def list_visible(principal: Principal) -> QuerySet[PullRequest]:
 
 
 def list_reviews(principal: Principal) -> QuerySet[PullRequest]:
-    """Return open pull requests of others on which the reader may, and did not yet, give a verdict that stands."""
-    pulls = list_visible(principal).filter(state=PullState.OPEN, draft=False).exclude(author_id=principal.user_id)
+    """Return open pull requests of others that wait for a review of the reader.
+
+    Those on which they may, and did not yet, give a verdict that stands; and any for which they, or a group of theirs, were
+    asked for one and nobody of those asked has reviewed it since.
+    """
+    pulls = list_visible(principal).filter(state=PullState.OPEN).exclude(author_id=principal.user_id)
+    own = Review.objects.filter(reviewer_id=principal.user_id, voided_at=None).exclude(verdict=states.COMMENT)
+    unjudged = Q(draft=False) & ~Q(pk__in=own.values("pull"))
     if not principal.is_admin:
         writable = RepositoryRole.objects.filter(user_id=principal.user_id).exclude(role=Role.READER)
-        pulls = pulls.filter(repository__name__in=writable.values("repository"))
-    reviews = Review.objects.filter(reviewer_id=principal.user_id, voided_at=None).exclude(verdict=states.COMMENT)
-    return pulls.exclude(pk__in=reviews.values("pull")).order_by("-updated_at")
+        unjudged &= Q(repository__name__in=writable.values("repository"))
+    since = Review.objects.filter(pull=OuterRef("pull"), created_at__gte=OuterRef("asked_at"))
+    of_user = ReviewRequest.objects.filter(~Exists(since.filter(reviewer_id=principal.user_id)), user=principal.user_id)
+    of_group = ReviewRequest.objects.filter(
+        ~Exists(since.filter(reviewer__groups=OuterRef("group"))), group__user=principal.user_id
+    )
+    requests = Q(pk__in=of_user.values("pull")) | Q(pk__in=of_group.values("pull"))
+    return pulls.filter(unjudged | requests).order_by("-updated_at")
 
 
 def list_failed_builds(principal: Principal) -> QuerySet[Build]:

@@ -14,6 +14,7 @@ def classify_datasets(
     built: Collection[str],
     inputs: Mapping[str, Collection[str]],
     loaded: Collection[str] = (),
+    refreshed: Collection[str] = (),
 ) -> dict[str, str]:
     """Return how each dataset changes, by path.
 
@@ -23,6 +24,7 @@ def classify_datasets(
         built: paths with a transaction of the branch's own.
         inputs: output path → paths it reads, at the source's head.
         loaded: which of the built ones somebody loaded, and no job made.
+        refreshed: which of them only the target's code made, of the target's data.
 
     """
     changes = {path: states.ADDED for path in head if path not in base}
@@ -34,8 +36,15 @@ def classify_datasets(
     for path in built:
         # Data that the branch made by other means than its code, such as an upload, is a change of its own;
         # what was only rebuilt because something upstream changed stays "affected".
-        changes.setdefault(path, states.AFFECTED if path in carried else states.MODIFIED)
+        own = states.AFFECTED if path in carried else states.MODIFIED
+        changes.setdefault(path, states.REFRESHED if path in refreshed else own)
     return dict(sorted(changes.items()))
+
+
+def find_needed(changes: Mapping[str, str], inputs: Mapping[str, Collection[str]]) -> set[str]:
+    """Find the refreshed datasets that a changed one is made of: merging rebuilds them too, or it lands other rows."""
+    changed = {path for path, change in changes.items() if change in (states.MODIFIED, states.ADDED)}
+    return {path for path in find_upstream(changed, inputs) if changes.get(path) == states.REFRESHED}
 
 
 def find_upstream(paths: Iterable[str], inputs: Mapping[str, Iterable[str]]) -> set[str]:

@@ -37,6 +37,14 @@ def explain_landing(path: str, branches: Branches) -> str:
     return f"Built from {read}, and no code changes for it: {branches.target} keeps its rows."
 
 
+def explain_refreshed(target: str) -> str:
+    """Return why merging does not bring the rows of a dataset that the branch rebuilt without changing it."""
+    return (
+        f"The branch built it from newer data, but changes neither its code nor anything it is made from. "
+        f"Merging leaves it as it is on {target}: build it there."
+    )
+
+
 def _explain_loaded(path: str, branches: Branches) -> str:
     target = branches.target
     what = f"Loaded {branches.loaded[path]}. Data of a branch is never merged: "

@@ -25,12 +25,22 @@ class PullState(State):
 
 
 MODIFIED, ADDED, REMOVED, AFFECTED = "modified", "added", "removed", "affected"
+REFRESHED = "refreshed"
 CHANGE_CHOICES = [
     (MODIFIED, "The branch changes its code or has built it"),
     (ADDED, "The branch adds it"),
     (REMOVED, "The branch removes its code"),
     (AFFECTED, "Only downstream of a change"),
+    (REFRESHED, "Built on the branch, but changed by nothing of it"),
 ]
+CHANGED = frozenset({MODIFIED, ADDED, REMOVED})
+"""What a pull request is answerable for: its owners are asked, and approvals are bound to it."""
+CHANGE_GROUPS = [
+    ("Code or data changed", CHANGED),
+    ("Downstream only", frozenset({AFFECTED})),
+    ("Only rebuilt here", frozenset({REFRESHED})),
+]
+"""Headings of lists of datasets, each with the changes below it."""
 
 THIS_BRANCH, CODE_EFFECT, TARGET_NOW = "base", "inputs", "master"
 COMPARED_CHOICES = [

@@ -19,14 +19,16 @@ from webapp.pulls import signals
 from webapp.pulls.models import Merge, NamedComparison, PullDataset, PullRequest, Review
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.approvers import MOST_COMMITS
+from webapp.pulls.queries.loads import list_loaded, may_be_loaded
 from webapp.pulls.queries.looked import SeenRows, list_seen
-from webapp.pulls.queries.own import list_files_to_land, list_own
+from webapp.pulls.queries.own import list_files_to_land
 from webapp.pulls.queries.sides import Course, find_ends
+from webapp.pulls.queries.specs import find_work
 from webapp.pulls.queries.verdicts import list_verdicts
 from webapp.pulls.rules import states
 from webapp.pulls.rules.comparisons import explain_base
-from webapp.pulls.rules.datasets import classify_datasets
-from webapp.pulls.rules.landing import Branches, explain_landing
+from webapp.pulls.rules.datasets import find_needed
+from webapp.pulls.rules.landing import Branches, explain_landing, explain_refreshed
 from webapp.pulls.rules.loads import explain_nothing
 from webapp.pulls.rules.sides import REVIEW_PREFIX
 from webapp.pulls.rules.states import MergeState, PullState
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
     from webapp.builds.models import Build
     from webapp.core.principals import Principal
     from webapp.datasets.models import Transaction
-    from webapp.pulls.queries.pulls import PullSpecs
+    from webapp.pulls.queries.specs import PullSpecs
     from webapp.repositories.models import Repository
 
 NUMBER_TRIES = 5
@@ -442,22 +444,23 @@ def _follow_heads(pull: PullRequest, *, head: str | None, base: str | None) -> N
 def _follow_datasets(pull: PullRequest) -> None:
     specs = queries.read_specs(pull=pull)
     course = _find_course(pull)
-    own, loaded = list_own(repository=pull.repository, branches=course.own, paths=specs.known_paths)
-    changes = classify_datasets(
-        head=specs.head_code, base=specs.base_code, built=set(own), inputs=specs.head_inputs, loaded=loaded
-    )
+    work = find_work(pull.repository, specs=specs, branches=course.own, target=pull.base_sha)
+    own, loaded, changes = work.own, work.loaded, work.changes
+    with_files = {row.path for row in pull.datasets.all() if may_be_loaded(row)}
     chosen = set(pull.datasets.loading().values_list("path", flat=True))
     left = {path: place for path, place in loaded.items() if path not in chosen}
     branches = Branches(pull.target, specs.changed_paths, specs.head_inputs, left)
     rules = queries.read_rules(pull=pull) | queries.read_rules_of_others(pull, changes)
     seen = list_seen(pull)
+    needed = find_needed(changes, specs.head_inputs)
     for path, change in changes.items():
+        is_left = change == states.REFRESHED and path not in needed
         code = specs.head_code.get(path, "")
         after = own.get(path) or _find_inherited(path, code, course.own[1:])
         described = {
             "change": change,
             "is_rebuilt": bool(code) and (path in specs.changed_paths or path not in loaded),
-            "lands_reason": explain_landing(path, branches),
+            "lands_reason": explain_refreshed(pull.target) if is_left else explain_landing(path, branches),
             "rule_changes": list(rules.get(path, NO_RULES).changes),
             "changed_files": specs.changed_files.get(path, []),
             "current": after is not None and _is_current(after, code, is_changed=path in specs.changed_paths),
@@ -465,6 +468,20 @@ def _follow_datasets(pull: PullRequest) -> None:
         held = rules.get(path, NO_RULES).rules
         _follow_dataset(pull, path, after, held, described, course=course, specs=specs, ours=changes, seen=seen)
     pull.datasets.exclude(path__in=changes).delete()
+    if _include_files(pull, loaded.keys() - with_files):
+        _follow_datasets(pull)  # merging now lands more
+
+
+def _include_files(pull: PullRequest, paths: Collection[str]) -> int:
+    """Have merging load the files that were loaded on the source, until somebody leaves them out; return how many.
+
+    Onto the rows that the source began with: if the target has others by now, somebody has to decide.
+    """
+    rows = pull.datasets.filter(path__in=paths, loads_onto=None)
+    datasets_to_load = [dataset for dataset in list_loaded(pull, rows) if not dataset.problem]
+    for dataset in datasets_to_load:
+        rows.filter(pk=dataset.row.pk).update(loads_onto=dataset.uploads.start, loads_rows=dataset.row.after_id or "")
+    return len(datasets_to_load)
 
 
 def _is_current(after: Transaction, code: str, *, is_changed: bool) -> bool:

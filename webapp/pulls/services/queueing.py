@@ -30,6 +30,7 @@ from webapp.pulls.models import PullRequest, QueuedMerge, QueuedMergeRows, SpecR
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries import queue
 from webapp.pulls.queries.loads import list_loads
+from webapp.pulls.queries.specs import read_code
 from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.queue import QUEUE_PREFIX, Act, Step, list_steps, list_tested
 from webapp.pulls.rules.states import QUEUE_GOES_ON, PullState, QueueState
@@ -300,7 +301,7 @@ def _publish_test(queued: QueuedMerge) -> list[str]:
     if base is None:
         base = builds.describe_published(repository=repository, branch=queued.target)
     specs = queries.read_specs(pull=pull)
-    merged_code, base_code = queries.read_code(repository, (sha, merged), (queued.base_sha, base))
+    merged_code, base_code = read_code(repository, (sha, merged), (queued.base_sha, base))
     return list_tested(
         rebuilt=queries.list_targets(rows=pull.datasets.all(), specs=specs, rebuild=queued.rebuild),
         merged=merged_code.tokens,

@@ -26,7 +26,7 @@ from webapp.repositories.rules.states import PublicationState
 if TYPE_CHECKING:
     from webapp.builds.models import Build
     from webapp.core.principals import Principal
-    from webapp.pulls.queries.pulls import PullSpecs
+    from webapp.pulls.queries.specs import PullSpecs
 
 
 def build_pull(

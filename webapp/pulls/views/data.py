@@ -23,7 +23,7 @@ def show_data(request: HttpRequest, repo: str, number: int) -> HttpResponse:
     principal = signed_in(request)
     if request.GET.get("fragment") == "moved":
         return _show_moved(request, data.read_moved(principal, repo, number, parameters=request.GET))
-    if pages.wants_fragment(request) and request.htmx.target == "row-diff":  # type: ignore[attr-defined]
+    if pages.wants_part(request, "row-diff"):
         rows = data.read_data_rows(principal, repo, number, parameters=request.GET)
         if rows is not None:
             note_reading(by=principal, verb="read_rows", object=rows.view.path, branch=rows.head.source)

@@ -38,10 +38,19 @@ def check_branch_name_is_free(*, repository: Repository, name: str) -> None:
     check_branch_is_free(repository=repository, name=name)
 
 
-def create_branch(*, repository: Repository, name: str, start_point: str = "", parent: str = "", by: Principal) -> str:
+def create_branch(
+    *,
+    repository: Repository,
+    name: str,
+    start_point: str = "",
+    parent: str = "",
+    by: Principal,
+    is_consequence: bool = False,
+) -> str:
     """Make a branch off another branch or a commit; return its head.
 
-    The parent is the branch of the start point; for a commit it may be named, else the nearest branch is found.
+    The parent is the branch of the start point; for a commit it may be named, else the nearest branch is found. A
+    consequence of another act has no entry of its own in the audit log.
     """
     permissions.check_write(by, repository)
     check_copy(repository=repository)
@@ -57,7 +66,7 @@ def create_branch(*, repository: Repository, name: str, start_point: str = "", p
         head=head,
         parent=parent,
         by=by,
-        verb="create_branch",
+        verb="" if is_consequence else "create_branch",
         detail={"head": head, "from": start_point},
     )
     return head

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect
+from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from webapp.accounts.permissions import signed_in
@@ -169,6 +170,8 @@ def _save(request: HttpRequest, place: _OpenFile, form: EditForm, drafts: list[s
     match services.save_file(repository=repository, branch=place.ref, edit=edit, by=signed_in(request)):
         case services.Saved(commit, branch):
             messages.success(request, f"Committed {commit.short} to {branch}.")
+            if edit.new_branch:
+                return redirect(f"{reverse('pull-new', args=[repository.name])}?{urlencode({'source': branch})}")
             if drafts:
                 return redirect("repository-commit", repository.name, commit.sha)
             if place.mode == "delete":

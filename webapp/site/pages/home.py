@@ -15,6 +15,7 @@ from webapp.builds.models import Build, Job
 from webapp.builds.rules.states import BUILD_UNFINISHED, JOB_ENDS
 from webapp.core import names
 from webapp.datasets.models import Dataset
+from webapp.datasets.queries import is_listed
 from webapp.pulls.models import PullRequest
 from webapp.pulls.pages import lines
 from webapp.pulls.queries import pulls as queries
@@ -33,6 +34,7 @@ OWN = 5
 FEED = 8
 RUNNING = 5
 REPOSITORIES = 6
+YOU = "You"
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,11 @@ class OwnPull:
     waits_for: str
     note: str
 
+    @property
+    def is_mine(self) -> bool:
+        """Whether it waits for the reader."""
+        return self.waits_for == YOU
+
 
 @dataclass(frozen=True)
 class FailedBuild:
@@ -52,6 +59,8 @@ class FailedBuild:
     job: Job | None
     path: str
     error: str
+    others: int
+    """Further jobs that failed."""
 
 
 @dataclass(frozen=True)
@@ -103,8 +112,8 @@ class HomePage:
 
     @property
     def waiting(self) -> int:
-        """How many things wait for the reader."""
-        return self.review_count + self.failed_count
+        """How many things wait for the reader, of their own pull requests among those that are shown."""
+        return self.review_count + self.failed_count + sum(pull.is_mine for pull in self.own)
 
 
 def read_home(principal: Principal, *, wants_tour: bool) -> HomePage:
@@ -133,17 +142,19 @@ def read_home(principal: Principal, *, wants_tour: bool) -> HomePage:
 
 def _describe_failed(failed: list[Build]) -> list[FailedBuild]:
     failures = Job.objects.filter(build__in=failed, state="FAILED")
-    first = failures.order_by().values("build").annotate(first=Min("number"))
-    numbers = {row["build"]: row["first"] for row in first}
+    first = failures.order_by().values("build").annotate(first=Min("number"), count=Count("pk"))
+    numbers, counts = {}, {}
+    for row in first:
+        numbers[row["build"]], counts[row["build"]] = row["first"], row["count"]
     jobs = failures.filter(number__in=set(numbers.values())).prefetch_related("outputs")
     by_build = {job.build_id: job for job in jobs if job.number == numbers[job.build_id]}
-    return [_describe_failure(build, by_build.get(build.pk)) for build in failed]
+    return [_describe_failure(build, by_build.get(build.pk), counts.get(build.pk, 1)) for build in failed]
 
 
-def _describe_failure(build: Build, job: Job | None) -> FailedBuild:
+def _describe_failure(build: Build, job: Job | None, count: int) -> FailedBuild:
     outputs = list(job.outputs.all()) if job else []
     error = (job.error or {}).get("message", "") or job.reason if job else build.reason
-    return FailedBuild(build=build, job=job, path=outputs[0].path if outputs else "", error=error)
+    return FailedBuild(build=build, job=job, path=outputs[0].path if outputs else "", error=error, others=count - 1)
 
 
 def _describe_own(pulls: list[PullRequest], described: list[lines.PullLine]) -> list[OwnPull]:
@@ -156,7 +167,7 @@ def _describe_own(pulls: list[PullRequest], described: list[lines.PullLine]) -> 
 def _say_what_for(line: lines.PullLine, codes: list[str]) -> tuple[str, str]:
     reasons = f"{len(codes)} reason{'s' if len(codes) != 1 else ''} against the merge"
     if not codes:
-        return "You", "ready to merge"
+        return YOU, "ready to merge"
     if "build_running" in codes and line.build:
         return f"Build {line.build.pk}", reasons
     if {
@@ -169,7 +180,7 @@ def _say_what_for(line: lines.PullLine, codes: list[str]) -> tuple[str, str]:
         "dataset_rejected",
         "threads_unresolved",
     } & set(codes):
-        return "You", reasons
+        return YOU, reasons
     if "publication_pending" in codes:
         return "JobSpecs", "being published"
     return "Reviewers", reasons
@@ -219,7 +230,12 @@ def _list_repositories(principal: Principal) -> list[RepositoryLine]:
 
 def _count_datasets(names_of_repositories: list[str]) -> Counter[str]:
     folders = dict(Folder.objects.filter(repository__in=names_of_repositories).values_list(Lower("name"), "repository"))
-    numbers = Dataset.objects.filter(folder__in=folders).order_by().values_list("folder").annotate(number=Count("pk"))
+    numbers = (
+        Dataset.objects.filter(is_listed(), folder__in=folders)
+        .order_by()
+        .values_list("folder")
+        .annotate(number=Count("pk"))
+    )
     counted: Counter[str] = Counter()
     for folder, number in numbers:
         counted[folders[folder]] += number

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def count_repository(name: str) -> Mapping[str, int]:
     """Count datasets, open pull requests and unfinished builds of a repository, into which the page let the reader."""
     return {
-        "datasets": datasets.list_datasets_in(list_folders(repository=name)).count(),
+        "datasets": datasets.list_datasets_in(list_folders(repository=name)).filter(datasets.is_listed()).count(),
         "pulls": PullRequest.objects.filter(repository__name=name, state=PullState.OPEN).count(),
         "builds": Build.objects.filter(repository__name=name, state__in=BUILD_UNFINISHED).count(),
     }

@@ -20,6 +20,12 @@ from webapp.core.errors import BadRequest
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+LANGUAGE = (
+    "conditions that all hold, with commas, spaces or `and` between them: a column, one of `= != < <= > >= ~` (`~`: its text "
+    "holds the value, in small or capital letters) and a value; `column in (a, b)`; `column is null`; `column is not null`; "
+    "or a value alone. What is not understood is a 400 that says where"
+)
+"""The language as REST documents it."""
 LONGEST = 1_000
 _SPACE = re.compile(r"\s*")
 _QUOTED = re.compile(r'"(?:[^"]|"")*"|' + r"'(?:[^']|'')*'")

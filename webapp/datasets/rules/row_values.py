@@ -19,16 +19,13 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from webapp.comparisons.rules.shown_text import shown_text
+from webapp.datasets.rules.shown_text import shown_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 Condition = tuple[str, tuple[object, ...]]
 """SQL with its parameters."""
-
-ROW_CHANGES = ("inserted", "deleted", "updated")
-"""What can have become of a row."""
 
 NEVER: Condition = ("false", ())
 _BITS = {"TINYINT": 7, "SMALLINT": 15, "INTEGER": 31, "BIGINT": 63, "HUGEINT": 127}
