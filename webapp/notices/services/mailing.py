@@ -101,7 +101,8 @@ def _find_text(notification: Notification) -> str:
     if notification.review is not None:
         comments = notification.review.comments.filter(deleted_at=None).values_list("body", flat=True)
         return "\n\n".join(filter(None, [notification.review.body, *comments]))
-    return notification.pull.body if notification.pull is not None and notification.fact == facts.OPENED else ""
+    is_of_description = notification.fact in (facts.OPENED, facts.DESCRIBED)
+    return notification.pull.body if notification.pull is not None and is_of_description else ""
 
 
 def _write_headers(notification: Notification, settings_url: str) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -22,7 +22,15 @@ from webapp.pulls.pages.publications import word_publication
 from webapp.pulls.pages.references import link_references, texts_of
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.looked import find_moved_review, has_other_changes, list_changes_since
-from webapp.pulls.queries.remarks import FileTalk, Viewing, content_of_file, list_file_talk, read_viewed
+from webapp.pulls.queries.remarks import (
+    CodeTalk,
+    FileTalk,
+    Remark,
+    Viewing,
+    content_of_file,
+    list_code_talk,
+    read_viewed,
+)
 from webapp.repositories import queries as repositories
 from webapp.repositories.pages.frame import ref_url
 
@@ -126,6 +134,8 @@ class CodePage:
     next: int | None
     viewed: int
     """How many files the reader has ticked."""
+    lost: Sequence[Remark]
+    """Comments on files that the pull request does not change any more."""
     suggestions: int
     """How many changes that comments suggest the reader can commit from this page."""
     looked_at: datetime
@@ -244,14 +254,16 @@ def read_code(principal: Principal, repository: str, number: int, *, parameters:
     may_edit = head.may_write and head.is_open and loaded.facts.source_exists
     ref = pull.source if loaded.facts.source_exists else pull.head_sha
     looked_at = clock.now()
-    talk = list_file_talk(pull, files, principal, is_base_shown=not is_since)
+    talk = list_code_talk(
+        pull, files, principal, changed={file.path for file in everything.files}, is_base_shown=not is_since
+    )
     contents = {file.path: content_of_file(file) for file in (*changes.files, *everything.files)}
     marks = read_viewed(pull, {file.path: contents[file.path] for file in changes.files}, principal)
     keeps = {name: str(parameters[name]) for name in ("since", "view", "whitespace") if parameters.get(name)}
     shown = [
         replace(
             view_file(pull.repository, ref, file, may_edit=may_edit, whole=whole, here=f"{head.url}/code", keeps=keeps),
-            talk=talk.get(file.path),
+            talk=talk.by_path.get(file.path),
             viewing=marks[file.path],
         )
         for file in files
@@ -273,11 +285,10 @@ def read_code(principal: Principal, repository: str, number: int, *, parameters:
         previous=page.previous,
         next=page.next,
         viewed=sum(mark.is_viewed for mark in marks.values()),
-        suggestions=sum(map(_count_suggestions, talk.values())) if head.is_open else 0,
+        lost=[] if q else talk.lost,
+        suggestions=_count_suggestions(talk) if head.is_open else 0,
         looked_at=looked_at,
-        references=link_references(
-            principal, pull.repository, [text for said in talk.values() for text in texts_of(said.threads)], pull
-        ),
+        references=link_references(principal, pull.repository, texts_of(talk.threads), pull),
         reviewed=ReviewedHead(review.head_sha, review.created_at, newer is None, is_since) if review else None,
     )
 
@@ -300,7 +311,7 @@ def _choose_page(paths: list[str], *, path: str, page: str) -> NumberedPage:
     return NumberedPage.choose(number, size=FILES, total=len(paths))
 
 
-def _count_suggestions(talk: FileTalk) -> int:
+def _count_suggestions(talk: CodeTalk) -> int:
     said = [remark for thread in talk.threads for remark in (thread, *thread.replies)]
     return sum(remark.suggestion is not None and remark.suggestion.may_commit for remark in said)
 

@@ -78,6 +78,21 @@ def _describe(place: _EntryPlace, subject: Any) -> TimelineEntry:
     return TimelineEntry(place.name, author.username, place.at, subject)
 
 
+class EarlierText(NamedTuple):
+    """What a text said before somebody edited it."""
+
+    body: str
+    written_at: datetime
+    edited_by: str
+
+
+def list_descriptions(pull: PullRequest) -> list[EarlierText]:
+    """List the earlier descriptions of a pull request, the oldest first."""
+    events = list(pull.events.filter(kind="described"))
+    written = [pull.created_at, *(event.at for event in events)]
+    return [EarlierText(event.data["before"], at, event.actor) for event, at in zip(events, written, strict=False)]
+
+
 def is_event_visible(kind: str, data: Mapping[str, Any], visible: Collection[str]) -> bool:
     """Return whether somebody who sees the datasets with these paths sees an event."""
     return kind not in OF_DATASETS or data["path"] in visible

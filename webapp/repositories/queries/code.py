@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from webapp.git.conflicts import ConflictedFile
+    from webapp.git.following import FollowedFile
     from webapp.git.repository import GitRepository
     from webapp.git.values import Blob, CommitInfo, EntryKind, Landing, MergePreview, PathEntry, TreeEntry
     from webapp.repositories.models import Repository
@@ -177,6 +178,12 @@ def list_changes_between(
     """Return which files differ between two commits, or which of some, without their lines."""
     with git_refusals():
         return repository.git.list_changes(older, newer, ignore_whitespace=ignore_whitespace, paths=paths)
+
+
+def follow_file(repository: Repository, older: str, newer: str, path: str) -> FollowedFile | None:
+    """Return what became of a file of an older commit; None if the newer one does not have it."""
+    with git_refusals():
+        return repository.git.follow_file(older, newer, path)
 
 
 def compare_commits(
