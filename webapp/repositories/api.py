@@ -131,8 +131,8 @@ class BranchesView(RepositoryEndpoint):
 
     @extend_schema(parameters=[SEARCH], responses=shapes.BranchSerializer(many=True))
     def get(self, request: Request, repo: str) -> Response:
-        """List branches: the default one first, then by the time of their heads."""
-        branches: Any = queries.BranchList(self.find(repo), q=request.query_params.get("q", ""))
+        """List branches: the default one first, then by name."""
+        branches = queries.BranchList(self.find(repo), q=request.query_params.get("q", ""), is_by_name=True)
         return Response(paginate(request._request, branches, shapes.BranchSerializer))
 
     @extend_schema(request=shapes.NewBranchSerializer, responses={201: shapes.BranchSerializer})
@@ -190,7 +190,7 @@ class CommitsView(RepositoryEndpoint):
         repository = self.find(repo)
         branch = request.query_params.get("branch") or repository.default_branch
         filters = queries.CommitFilter.read_api(request.query_params)
-        commits: Any = queries.LazyCommits(repository, branch, filters=filters)
+        commits = queries.LazyCommits(repository, branch, filters=filters)
 
         def look_up(page: list[CommitInfo]) -> dict[str, Any]:
             shas = [commit.sha for commit in page]
@@ -417,7 +417,13 @@ class ProtectionsView(RepositoryEndpoint):
         """List protections by branch."""
         protections = queries.list_protections(self.find(repo))
         tag = _protection_tag(*protections)
-        return answer_tagged(request, tag, paginate(request._request, protections, shapes.ProtectionSerializer))
+        return answer_tagged(
+            request,
+            tag,
+            paginate(
+                request._request, protections, shapes.ProtectionSerializer, key=lambda protection: (protection.branch,)
+            ),
+        )
 
     @extend_schema(
         parameters=[IF_MATCH], request=shapes.ProtectionSerializer, responses={201: shapes.ProtectionSerializer}

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 
     from jobs.protocol import ExportFormat
     from webapp.pulls.models import Comment, PullDataset, PullRequest
+    from webapp.pulls.rules.reviewers import ReviewerStanding
 
 COMPARED = OpenApiParameter(
     "compared",
@@ -172,7 +173,7 @@ class PullCommits(PullEndpoint):
     def get(self, request: Request, repo: str, number: int) -> Response:
         """List the commits, newest first."""
         pull = self.find(repo, number)
-        commits: Any = repositories.LazyCommits(pull.repository, pull.head_sha, not_in=queries.find_base(pull))
+        commits = repositories.LazyCommits(pull.repository, pull.head_sha, not_in=queries.find_base(pull))
         return Response(paginate(request._request, commits, CommitSerializer))
 
 
@@ -234,7 +235,15 @@ class PullChecks(PullEndpoint):
             shown = {number: checked.find_shown_run(self.principal, check) for number, check in by_number.items()}
             return {"checks": by_number, "shown": shown}
 
-        return Response(paginate(request._request, results, serializers.PullCheckSerializer, look_up=look_up))
+        return Response(
+            paginate(
+                request._request,
+                results,
+                serializers.PullCheckSerializer,
+                look_up=look_up,
+                key=lambda check: (check.name, check.dataset),
+            )
+        )
 
     @extend_schema(
         operation_id="rerunPullCheck",
@@ -320,7 +329,14 @@ class PullUploads(PullEndpoint):
         """List the datasets that were loaded on the source, and whether merging loads their files on the target."""
         pull = self.find(repo, number)
         rows = queries.list_dataset_rows(self.principal, pull)
-        return Response(paginate(request._request, list_loaded(pull, rows), serializers.LoadedDatasetSerializer))
+        return Response(
+            paginate(
+                request._request,
+                list_loaded(pull, rows),
+                serializers.LoadedDatasetSerializer,
+                key=lambda loaded: (loaded.row.path,),
+            )
+        )
 
     @extend_schema(
         operation_id="choosePullLoad",
@@ -660,7 +676,12 @@ class PullReviewers(PullEndpoint):
     @staticmethod
     def _list(request: Request, pull: PullRequest) -> Response:
         reviewers = list_reviewers(pull, uncounted=queries.list_objections(pull))
-        return Response(paginate(request._request, reviewers, serializers.ReviewerSerializer))
+        reviewers.sort(key=_order_reviewer)
+        return Response(paginate(request._request, reviewers, serializers.ReviewerSerializer, key=_order_reviewer))
+
+
+def _order_reviewer(reviewer: ReviewerStanding) -> tuple[bool, str]:
+    return reviewer.is_group, reviewer.name
 
 
 class PullBuilds(PullEndpoint):

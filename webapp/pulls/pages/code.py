@@ -13,7 +13,7 @@ from webapp.builds import queries as builds
 from webapp.builds.models import Build
 from webapp.builds.rules.states import BUILD_UNFINISHED, JOB_ENDS
 from webapp.core import clock
-from webapp.core.numbered import NumberedPage
+from webapp.core.numbered import KeptPage, NumberedPage
 from webapp.core.numbers import read_count
 from webapp.git.diff import FileDiff, limit_lines
 from webapp.pulls.models import Merge, QueuedMerge
@@ -71,10 +71,8 @@ class PullCommitsPage:
     head: PullHead
     tab: str
     commits: list[PullCommitRow]
-    text: str
+    part: KeptPage
     """Which of all are shown."""
-    previous: int | None
-    next: int | None
 
 
 @dataclass(frozen=True)
@@ -185,18 +183,20 @@ class PullBuildsPage:
     total: int
     build_url: str
     is_moving: bool
-    text: str
+    part: KeptPage
     """Which of all are shown."""
-    previous: int | None
-    next: int | None
 
 
-def read_commits(principal: Principal, repository: str, number: int, *, page: str) -> PullCommitsPage:
+def read_commits(
+    principal: Principal, repository: str, number: int, *, parameters: Mapping[str, str]
+) -> PullCommitsPage:
     """Return what the Commits tab shows."""
     loaded = load(principal, repository, number)
     head = read_head(principal, loaded)
-    part = NumberedPage.choose(read_count(page) or 1, size=COMMITS_A_PAGE, total=head.commits)
-    commits = queries.list_own_commits(loaded.pull, offset=part.start, limit=part.size)
+    own = repositories.LazyCommits(loaded.pull.repository, loaded.pull.head_sha, not_in=queries.find_base(loaded.pull))
+    scope = f"commits of {loaded.url}"
+    part = KeptPage.turn(own, parameters, size=COMMITS_A_PAGE, scope=scope, total=head.commits)
+    commits = part.rows
     published = repositories.publications_of_commits(
         loaded.pull.repository, [commit.sha for commit in commits], branch=loaded.pull.source
     )
@@ -208,9 +208,7 @@ def read_commits(principal: Principal, repository: str, number: int, *, page: st
             _make_commit_row(loaded.pull, commit, published.get(commit.sha))
             for commit in repositories.name_authors(commits)
         ],
-        text=part.text,
-        previous=part.previous,
-        next=part.next,
+        part=part,
     )
 
 
@@ -346,13 +344,13 @@ def group_files(files: list[FileView]) -> list[ChangedFolder]:
     return [ChangedFolder(name, folders[name]) for name in sorted(folders)]
 
 
-def read_builds(principal: Principal, repository: str, number: int, *, page: str) -> PullBuildsPage:
+def read_builds(principal: Principal, repository: str, number: int, *, parameters: Mapping[str, str]) -> PullBuildsPage:
     """Return what the Builds tab shows."""
     loaded = load(principal, repository, number)
     pull = loaded.pull
-    listed = queries.list_builds(pull)
-    part = NumberedPage.choose(read_count(page) or 1, size=BUILDS_A_PAGE, total=queries.count_builds(pull))
-    shown = list(listed.select_related("by")[part.start : part.end])
+    listed, total = queries.list_builds(pull).select_related("by"), queries.count_builds(pull)
+    part = KeptPage.turn(listed, parameters, size=BUILDS_A_PAGE, scope=f"builds of {loaded.url}", total=total)
+    shown = part.rows
     roles = {
         **dict.fromkeys(
             QueuedMerge.objects.filter(pull=pull).values_list("build", flat=True), "test of the merge queue"
@@ -366,12 +364,10 @@ def read_builds(principal: Principal, repository: str, number: int, *, page: str
         head=read_head(principal, loaded),
         tab="Builds",
         builds=rows,
-        total=part.total,
+        total=total,
         build_url=reverse("pull-build", args=[repository, number]),
         is_moving=any(row.build.state in BUILD_UNFINISHED for row in rows),
-        text=part.text,
-        previous=part.previous,
-        next=part.next,
+        part=part,
     )
 
 

@@ -59,7 +59,11 @@ class TimelineList(LazyList[_EntryPlace, TimelineEntry]):
             *(_EntryPlace("review", key, at) for at, key in reviews.values_list("created_at", "pk")),
             *(_EntryPlace("comment", key, at) for at, key in comments.values_list("created_at", "pk")),
         ]
-        super().__init__(sorted(places, key=attrgetter("at")))
+        super().__init__(sorted(places, key=attrgetter("at", "name", "key")))
+
+    def list_keys(self) -> list[tuple[datetime, str, int]]:
+        """Return what orders them."""
+        return [(place.at, place.name, place.key) for place in self._places]
 
     def _load(self, places: Sequence[_EntryPlace]) -> list[TimelineEntry]:
         subjects = {

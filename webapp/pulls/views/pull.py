@@ -138,7 +138,7 @@ def _note_quotes(request: HttpRequest, repo: str, entries: Iterable[Conversation
 @require_safe
 def show_commits(request: HttpRequest, repo: str, number: int) -> HttpResponse:
     """Show its commits with what came of publishing them."""
-    page = code.read_commits(signed_in(request), repo, number, page=request.GET.get("page", ""))
+    page = code.read_commits(signed_in(request), repo, number, parameters=request.GET)
     return pages.render(request, "pulls/pull-commits.html", page)
 
 
@@ -158,7 +158,7 @@ def show_code(request: HttpRequest, repo: str, number: int) -> HttpResponse:
 @require_safe
 def show_builds(request: HttpRequest, repo: str, number: int) -> HttpResponse:
     """Show the builds of the source branch, and of the merge."""
-    page = code.read_builds(signed_in(request), repo, number, page=request.GET.get("page", ""))
+    page = code.read_builds(signed_in(request), repo, number, parameters=request.GET)
     return pages.render(request, "pulls/pull-builds.html", page)
 
 
