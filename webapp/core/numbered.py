@@ -128,8 +128,8 @@ class KeptPage:
 
     def link(self, other: dict[str, Any] | None, **filters: Any) -> str:
         """Return the query of another page, with filters; empty if there is none."""
-        given = {name: value for name, value in filters.items() if value}
-        return "" if other is None else f"?{urlencode({**given, **other})}"
+        parameters = {name: value for name, value in filters.items() if value}
+        return "" if other is None else f"?{urlencode({**parameters, **other})}"
 
 
 @dataclass(frozen=True, slots=True)

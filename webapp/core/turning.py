@@ -32,7 +32,7 @@ class Turned:
     next: str | None
 
 
-class _Place(NamedTuple):
+class _CursorPlace(NamedTuple):
     key: Key
     is_backward: bool
     position: int
@@ -80,7 +80,7 @@ def turn_page(
     if stored is not None:
         if not isinstance(stored, dict) or stored.get("order") != source.order:
             raise _refuse()
-        place = _Place(_decode(stored["key"]), stored["back"], stored["position"])
+        place = _CursorPlace(_decode(stored["key"]), stored["back"], stored["position"])
     part = source.read(place, size, start)
     if place is not None and place.is_backward and not part.rows:
         part = source.read(None, size, 0)  # all that came before was removed
@@ -148,20 +148,20 @@ class _Rows:
     def _key_of(self, row: Any) -> Key:
         return tuple(reduce(getattr, name.split("__"), row) for name, _is_descending in self._keys)
 
-    def read(self, place: _Place | None, size: int, start: int) -> _Part:
+    def read(self, place: _CursorPlace | None, size: int, start: int) -> _Part:
         back = place is not None and place.is_backward
         order = [f"-{name}" if is_descending != back else name for name, is_descending in self._keys]
         rows = self._rows.order_by(*order)
         if place is not None:
             rows, start = rows.filter(self._find_beyond(place.key, back=back)), 0
-        found = list(rows[start : start + size + 1])
-        has_more, found = len(found) > size, found[:size]
-        if not found:
+        page_rows = list(rows[start : start + size + 1])
+        has_more, page_rows = len(page_rows) > size, page_rows[:size]
+        if not page_rows:
             return _Part([], has_previous=False, has_next=False)
         if back:
-            found.reverse()
-        keys = self._key_of(found[0]), self._key_of(found[-1])
-        return _Part(found, has_more if back else place is not None or start > 0, has_more or back, keys)
+            page_rows.reverse()
+        keys = self._key_of(page_rows[0]), self._key_of(page_rows[-1])
+        return _Part(page_rows, has_more if back else place is not None or start > 0, has_more or back, keys)
 
     def _find_beyond(self, key: Key, *, back: bool) -> Q:
         """Return the condition that a row comes after a key, or before it."""
@@ -183,15 +183,15 @@ class _Listed:
     def __init__(self, items: Sequence[Any], key: Callable[[Any], Key] | None) -> None:
         self._items, self._key = items, key
         if isinstance(items, LazyList):
-            self._keys = [_decode(_encode(one)) for one in items.list_keys()]
+            self._keys = [_decode(_encode(entry)) for entry in items.list_keys()]
         elif key is not None:
             self._keys = [_decode(_encode(key(item))) for item in items]
         else:
             msg = "a page of a plain sequence needs the key of its items"
             raise TypeError(msg)
-        self._is_sorted = all(one <= other for one, other in pairwise(self._keys))
+        self._is_sorted = all(before <= after for before, after in pairwise(self._keys))
 
-    def read(self, place: _Place | None, size: int, start: int) -> _Part:
+    def read(self, place: _CursorPlace | None, size: int, start: int) -> _Part:
         back = place is not None and place.is_backward
         if place is not None and back:
             start = max(0, self._find(place, bisect_left, 0) - size)
@@ -203,7 +203,7 @@ class _Listed:
         keys = self._keys[start], self._keys[end - 1]
         return _Part(list(self._items[start:end]), start > 0, end < len(self._keys), keys, (start, end - 1))
 
-    def _find(self, place: _Place, bisect: Callable[[list[Key], Key], int], step: int) -> int:
+    def _find(self, place: _CursorPlace, bisect: Callable[[list[Key], Key], int], step: int) -> int:
         if self._is_sorted:
             return bisect(self._keys, place.key)
         if place.key in self._keys:

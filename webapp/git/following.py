@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-class Edit(NamedTuple):
+class LineEdit(NamedTuple):
     """Lines that were replaced: `removed` of them from line `start`, or none after line `start`."""
 
     start: int
@@ -29,7 +29,7 @@ class FollowedFile:
     """A file of an older commit at a newer one."""
 
     path: str
-    edits: tuple[Edit, ...] | None
+    edits: tuple[LineEdit, ...] | None
     """In the order of the lines. None if the file is too long to be compared."""
 
     def follow(self, first: int, last: int) -> tuple[int, int] | None:
@@ -70,15 +70,15 @@ def follow_file(repository: Path, older: str, newer: str, path: str) -> Followed
     if any(compare.has_much(objects, blob.id) for blob in (before, after)):
         return FollowedFile(now, None)
     patch = pygit2.Patch.create_from(_read_lines(before), _read_lines(after), context_lines=0)
-    return FollowedFile(now, tuple(Edit(hunk.old_start, hunk.old_lines, hunk.new_lines) for hunk in patch.hunks))
+    return FollowedFile(now, tuple(LineEdit(hunk.old_start, hunk.old_lines, hunk.new_lines) for hunk in patch.hunks))
 
 
 def _find_blob(objects: Objects, sha: str, path: str) -> pygit2.Blob | None:
     try:
-        found = objects.find_object(sha, path)
+        item = objects.find_object(sha, path)
     except UnknownPath:
         return None
-    return found if isinstance(found, pygit2.Blob) else None
+    return item if isinstance(item, pygit2.Blob) else None
 
 
 def _read_lines(blob: pygit2.Blob) -> bytes:

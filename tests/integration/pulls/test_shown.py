@@ -9,6 +9,7 @@ import pytest
 
 from tests.factories import datasets
 from tests.factories import repositories as make
+from tests.factories.api_document import read_document
 from tests.factories.clients import a_client, a_rest_client, read_page
 from webapp.accounts.models import User
 from webapp.datasets.models import Transaction
@@ -441,3 +442,47 @@ def test_what_was_overwritten_since_is_not_overwritten(pull: PullRequest, mira: 
         tag = client.get(address_of(read))["ETag"]
         answer = send(address_of(write), body, format="json", headers={"If-Match": tag})
         assert answer.status_code in (200, 201, 204), (method, write, answer.content)
+
+
+# ---- every form and operation --------------------------------------------------------------------------------------
+
+ABOUT_NO_STATE = {
+    "comment", "reply", "resolve", "close", "reopen", "reviewers", "build", "compare-again", "compare-cancel",
+    "rerun", "discard", "preview", "leave-queue", "retry", "revert", "delete-branch", "restore-branch",
+}  # fmt: skip
+"""Forms about the pull request, a thread, or what is done with it: nothing that moves is named in them."""
+WITHOUT_STATE = {
+    "POST checks", "POST builds", "POST close", "POST reopen", "POST revert", "POST restore-branch", "DELETE queue",
+    "POST reviewers", "DELETE reviewers", "DELETE pending-comments", "DELETE pending-comments/{pending_id}",
+}  # fmt: skip
+
+
+def test_every_form_names_what_its_page_shows(row: PullDataset, mira: Principal, ines: Principal) -> None:
+    services.add_comment(pull=row.pull, body="```suggestion\nx\n```", by=ines, anchor={"path": "notes.txt", "line": 20})
+    services.set_label(repository=row.pull.repository, name="one", tone="plain", by=ines)
+    own = services.add_comment(pull=row.pull, body="Mine.", by=mira)
+    client, forms = a_client(mira), {}
+    for tab in ("", "/code", "/data", "/schema", "/checks", "/builds", "/commits", f"/comments/{own.pk}/change"):
+        text = client.get(f"{PAGE}{tab}").text
+        for head, form in re.findall(r'<form([^>]*method="post"[^>]*)>(.*?)</form>', text, re.DOTALL):
+            action = re.search(rf'action="{PAGE}/([^"]+)"', head)
+            if action is not None:
+                forms[action[1].rpartition("/")[2]] = form
+    assert {"remark", "review", "edit", "merge", "suggestions", "viewed", "labels", "assignees"} <= set(forms)
+    carried = re.compile(r'name="(expected_\w+|shown|content|looked_at)"')
+    assert {name for name, form in forms.items() if not carried.search(form)} <= ABOUT_NO_STATE
+
+
+def test_every_writing_operation_takes_what_was_shown() -> None:
+    here = "/api/v1/repositories/{repo}/pulls/{number}"
+    missing, document = set(), read_document()
+    for (method, path), operation in document.operations.items():
+        if not path.startswith(here) or method == "GET":
+            continue
+        body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
+        schema = document.raw["components"]["schemas"].get(body.get("$ref", "").rpartition("/")[2], {})
+        members = " ".join(schema.get("properties", {}))
+        headers = {parameter["name"] for parameter in operation.get("parameters", []) if parameter["in"] == "header"}
+        if "If-Match" not in headers and "expected_" not in members:
+            missing.add(f"{method} {path.removeprefix(here).strip('/')}")
+    assert missing == WITHOUT_STATE

@@ -61,14 +61,14 @@ def refuse(request: HttpRequest, error: AppError, *, repo: str, back: str) -> Ht
         return pages.refuse(request, error, back=back)
     sent = [(name, value) for name, values in request.POST.lists() for value in values if name not in NOT_REPEATED]
     moved = {field: error.extra[name] or "" for name, field in MOVED.items() if name in error.extra}
-    kept = {field: request.POST[field] for field in MOVED.values() if field in request.POST}
+    expectations = {field: request.POST[field] for field in MOVED.values() if field in request.POST}
     context = {
         "nav": "pulls",
         "repo_bar": {"name": repo, "tab": "pulls"},
         "reason": pages.write_refusal(error),
         "is_moved": bool(moved),
         "typed": typed,
-        "fields": [*sent, *(kept | moved).items()],
+        "fields": [*sent, *(expectations | moved).items()],
         "post_url": request.path,
         "back": back,
     }
