@@ -128,8 +128,10 @@ class KeptPage:
 
     def link(self, other: dict[str, Any] | None, **filters: Any) -> str:
         """Return the query of another page, with filters; empty if there is none."""
+        if other is None:
+            return ""
         parameters = {name: value for name, value in filters.items() if value}
-        return "" if other is None else f"?{urlencode({**parameters, **other})}"
+        return f"?{urlencode({'page': other['page'], **parameters, 'cursor': other['cursor']})}"
 
 
 @dataclass(frozen=True, slots=True)
