@@ -24,6 +24,8 @@ Modules:
     pages: a page, or the part that htmx asked for.
     numbered: numbered pages of long lists.
     pagination: pages of the REST API, by cursors.
+    turning: pages that hold their place while others insert and delete.
+    preconditions: ETag, If-Match and If-None-Match.
     lazy_lists: lists whose items are made for those who look at them.
     api: base of the REST API's endpoints.
     openapi: what all endpoints share in the API's description.

@@ -1,16 +1,21 @@
-"""Numbered pages of long lists, as people turn them; REST pages lists by cursors instead (pagination.py)."""
+"""Numbered pages of long lists, as people turn them; REST pages lists by cursors alone (pagination.py)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from urllib.parse import urlencode
 
+from webapp.core.numbers import read_count
+from webapp.core.turning import turn_page
 from webapp.core.words import so_far
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from django.db.models import QuerySet
+
+    from webapp.core.lazy_lists import PinnedList
 
 Row = TypeVar("Row")
 MOST_COUNTED = 1_000
@@ -63,6 +68,70 @@ class NumberedPage:
     def link_next(self, write: Callable[[int], str]) -> str:
         """Return the address of the page behind, written by its number; empty of the last."""
         return "" if self.next is None else write(self.next)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptPage:
+    """A numbered page whose links hold its place: what others add or remove meanwhile is neither repeated nor skipped."""
+
+    rows: list[Any]
+    number: int
+    size: int
+    total: int | None
+    """Of the items on all pages, if they are counted."""
+    previous: dict[str, Any] | None
+    """The parameters of the page before; None on the first page."""
+    next: dict[str, Any] | None
+    """The parameters of the page after; None on the last page."""
+
+    @classmethod
+    def turn(
+        cls,
+        items: QuerySet[Any] | Sequence[Any] | PinnedList[Any],
+        parameters: Mapping[str, Any],
+        *,
+        size: int,
+        scope: str,
+        total: int | None = None,
+    ) -> Self:
+        """Return the page that the parameters of an address ask for.
+
+        Args:
+            items: what is listed.
+            parameters: `page` and `cursor`, as the links of another page have them; without a cursor the number decides.
+            size: the number of items of a page.
+            scope: names the list.
+            total: the number of all items, if it is known.
+
+        Raises:
+            BadRequest: the cursor is of another list.
+
+        """
+        number, cursor = read_count(str(parameters.get("page", ""))) or 1, str(parameters.get("cursor", ""))
+        if total is not None and not cursor:
+            number = min(number, max(1, -(-total // size)))
+        page = turn_page(items, cursor=cursor, size=size, scope=scope, start=(number - 1) * size)
+        before, after = (
+            None if other is None else {"page": max(1, number + step), "cursor": other}
+            for other, step in ((page.previous, -1), (page.next, 1))
+        )
+        return cls(page.rows, number, size, total, before, after)
+
+    @property
+    def text(self) -> str:
+        """Say which items it has, and of how many; empty where there are none."""
+        if not self.rows:
+            return ""
+        start = (self.number - 1) * self.size
+        end = start + len(self.rows)
+        return f"{start + 1:,}–{end:,}" + ("" if self.total is None else f" of {max(self.total, end):,}")
+
+    def link(self, other: dict[str, Any] | None, **filters: Any) -> str:
+        """Return the query of another page, with filters; empty if there is none."""
+        if other is None:
+            return ""
+        parameters = {name: value for name, value in filters.items() if value}
+        return f"?{urlencode({'page': other['page'], **parameters, 'cursor': other['cursor']})}"
 
 
 @dataclass(frozen=True, slots=True)

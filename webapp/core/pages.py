@@ -76,11 +76,12 @@ def refuse(request: HttpRequest, error: AppError, *, back: str) -> HttpResponse:
     """
     if error.status in (401, 404):
         raise error
-    messages.error(request, _write_refusal(error))
+    messages.error(request, write_refusal(error))
     return redirect(back)
 
 
-def _write_refusal(error: AppError) -> str:
+def write_refusal(error: AppError) -> str:
+    """Return why something was refused, with every reason that blocks it."""
     reasons = error.extra.get("blocked_by") if isinstance(error.extra, dict) else None
     if reasons:
         return f"{error.detail} {' '.join(reason['message'] for reason in reasons)}"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import urlencode
@@ -14,7 +12,9 @@ from rest_framework.pagination import BasePagination
 from rest_framework.serializers import BaseSerializer
 
 from webapp.core.errors import BadRequest
+from webapp.core.lazy_lists import PinnedList
 from webapp.core.numbers import read_count
+from webapp.core.turning import turn_page
 
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 250
@@ -63,51 +63,34 @@ def read_limit(request: HttpRequest, *, default: int = DEFAULT_LIMIT, most: int 
 
 def paginate(
     request: HttpRequest,
-    items: QuerySet[Any] | Sequence[Any],
+    items: QuerySet[Any] | Sequence[Any] | PinnedList[Any],
     serializer: type[BaseSerializer[Any]],
     *,
     look_up: Callable[[list[Any]], dict[str, Any]] | None = None,
+    key: Callable[[Any], tuple[Any, ...]] | None = None,
 ) -> dict[str, Any]:
     """Return one page of an ordered queryset or list, as JSON.
-
-    The cursor is opaque: it holds the offset, which our lists (newest first, or by name) keep stable enough.
 
     Args:
         request: names the page.
         items: what is listed.
         serializer: writes one of them.
         look_up: asks once for what the serializer must know of all items of the page: its context.
+        key: what tells an item of a plain sequence from the others.
 
     """
-    limit = read_limit(request)
-    start = _read_cursor(request.GET.get("cursor", ""))
-    rows = list(items[start : start + limit + 1])
-    following = start + limit if len(rows) > limit else None
-    page = rows[:limit]
-    before = max(0, start - limit) if start else None
+    cursor = request.GET.get("cursor", "")
+    page = turn_page(items, cursor=cursor, size=read_limit(request), scope=request.path, key=key)
     return {
-        "results": serializer(page, many=True, context=look_up(page) if look_up else {}).data,
-        "next": _url(request, following),
-        "previous": _url(request, before),
+        "results": serializer(page.rows, many=True, context=look_up(page.rows) if look_up else {}).data,
+        "next": _url(request, page.next),
+        "previous": _url(request, page.previous),
     }
 
 
-def _url(request: HttpRequest, start: int | None) -> str | None:
-    if start is None:
+def _url(request: HttpRequest, cursor: str | None) -> str | None:
+    if cursor is None:
         return None
     query = request.GET.copy()
-    query["cursor"] = base64.urlsafe_b64encode(f"o{start}".encode()).decode().rstrip("=")
+    query["cursor"] = cursor
     return request.build_absolute_uri(f"{request.path}?{urlencode(list(query.items()))}")
-
-
-def _read_cursor(text: str) -> int:
-    if not text:
-        return 0
-    try:
-        decoded = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
-    except (binascii.Error, ValueError):
-        decoded = ""
-    start = read_count(decoded[1:]) if decoded.startswith("o") else None
-    if start is None:
-        raise BadRequest("The cursor is not one of ours. Start from the first page.", code="bad_cursor")
-    return start

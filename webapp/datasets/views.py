@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def list_datasets(request: HttpRequest) -> HttpResponse:
     """Show all datasets that the reader may see, by folder."""
     filters = queries.DatasetFilter.read_page(request.GET)
-    page = dataset_pages.read_datasets_page(signed_in(request), filters=filters, page=_number(request, "page", 1))
+    page = dataset_pages.read_datasets_page(signed_in(request), filters=filters, parameters=request.GET)
     return pages.render(request, "datasets/datasets.html", page, fragment="list")
 
 
@@ -40,7 +40,7 @@ def list_repository_datasets(request: HttpRequest, name: str) -> HttpResponse:
     """Show the datasets of a repository's folders."""
     filters = replace(queries.DatasetFilter.read_page(request.GET), folder="")
     page = dataset_pages.read_datasets_page(
-        signed_in(request), filters=filters, page=_number(request, "page", 1), repository=name
+        signed_in(request), filters=filters, parameters=request.GET, repository=name
     )
     return pages.render(request, "datasets/datasets.html", page, fragment="list")
 

@@ -10,6 +10,7 @@ Modules:
     landing: the files that a merge changes, and which of these changes a review has shown.
     program: the git program, with limits.
     values: plain values that it hands out.
+    following: where lines of one commit are in another.
     diff: code differences: files, hunks and lines.
     colours: syntax colours of a text.
     texts: encodings, byte order marks and line ends of text files.

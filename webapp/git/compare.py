@@ -135,10 +135,11 @@ def _add_up_bytes(repository: Path, base: str | None, head: str) -> int:
 
 def _is_long(objects: Objects, delta: pygit2.DiffDelta) -> bool:
     """Say whether a file has more bytes or lines than are compared."""
-    return any(_has_much(objects, blob) for blob in _blobs_of(delta))
+    return any(has_much(objects, blob) for blob in _blobs_of(delta))
 
 
-def _has_much(objects: Objects, blob: pygit2.Oid) -> bool:
+def has_much(objects: Objects, blob: pygit2.Oid) -> bool:
+    """Return whether a version of a file has more bytes or lines than are compared."""
     size = objects.measure(blob)
     return size > MAX_FILE_BYTES or (
         size > MAX_DIFFED_LINES and objects.store[blob].data.count(b"\n") > MAX_DIFFED_LINES

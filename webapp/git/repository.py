@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pygit2
 from pygit2.enums import FileMode, SortMode
 
-from webapp.git import compare, history
+from webapp.git import compare, following, history
 from webapp.git.changes import apply_changes, check_changes
 from webapp.git.diff import MAX_COLOUR_BYTES, CodeDiff, FileDiff
 from webapp.git.errors import (
@@ -35,6 +35,8 @@ from webapp.git.values import Blob, Change, CommitInfo, EntryKind, PathEntry, Pe
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from pathlib import Path
+
+    from webapp.git.following import FollowedFile
 
 MAX_EXPORT_BYTES = 500 * 1024 * 1024
 MAX_EXPORT_FILES = 50_000
@@ -572,6 +574,10 @@ class GitRepository:
         """Return which files a comparison touches; what was found is kept, for commits never change."""
         chosen = None if paths is None else frozenset(paths)
         return compare.list_changes(self.path, base, head, ignore_whitespace=ignore_whitespace, paths=chosen)
+
+    def follow_file(self, older: str, newer: str, path: str) -> FollowedFile | None:
+        """Return what became of a file of an older commit; None if the newer one does not have it."""
+        return following.follow_file(self.path, older, newer, path)
 
     def diff(
         self,

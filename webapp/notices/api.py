@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -10,6 +12,7 @@ from webapp.core.api import ApiView
 from webapp.core.inputs import read_input
 from webapp.core.openapi import describe_filters
 from webapp.core.pagination import paginate
+from webapp.core.preconditions import IF_MATCH, answer_tagged, check_unchanged, make_tag
 from webapp.datasets import queries as datasets
 from webapp.notices import serializers, services
 from webapp.notices.queries.inbox import InboxFilter, list_notifications
@@ -50,20 +53,29 @@ class SettingsView(ApiView):
     """GET and PATCH `/notifications/settings`."""
 
     @extend_schema(operation_id="getNotificationSettings", responses=serializers.WishesSerializer)
-    def get(self, request: Request) -> Response:  # noqa: ARG002 - DRF's signature
+    def get(self, request: Request) -> Response:
         """Return where you are told what."""
-        return Response(serializers.WishesSerializer(read_wishes(self.principal)).data)
+        return self._answer(request)
 
     @extend_schema(
         operation_id="updateNotificationSettings",
+        parameters=[IF_MATCH],
         request=serializers.WishesChangeSerializer,
         responses=serializers.WishesSerializer,
     )
-    def patch(self, request: Request) -> Response:  # noqa: ARG002 - DRF's signature
+    def patch(self, request: Request) -> Response:
         """Change where you are told what."""
+        check_unchanged(request, make_tag(self._describe()))
         fields = read_input(serializers.WishesChangeSerializer, self.body)
         services.set_wishes(by=self.principal, channels=fields.get("channels", {}), address=fields.get("address"))
-        return Response(serializers.WishesSerializer(read_wishes(self.principal)).data)
+        return self._answer(request)
+
+    def _describe(self) -> Any:
+        return serializers.WishesSerializer(read_wishes(self.principal)).data
+
+    def _answer(self, request: Request) -> Response:
+        described = self._describe()
+        return answer_tagged(request, make_tag(described), described)
 
 
 class RepositoryWatchView(ApiView):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from django import forms
 
 from webapp.git.conflicts import TAKES, Resolution, Take
+from webapp.pulls.queries.expected import Expected
 from webapp.pulls.rules import states
 
 if TYPE_CHECKING:
@@ -35,12 +36,19 @@ class EditPullForm(forms.Form):
     title = forms.CharField(max_length=250, required=False)
     body = forms.CharField(required=False, widget=forms.Textarea(attrs={"rows": 8}))
     draft = forms.CharField(required=False)
+    expected_version = forms.CharField(required=False)
 
 
 class CommentForm(forms.Form):
     """A remark."""
 
     body = forms.CharField(widget=forms.Textarea)
+
+
+class EditCommentForm(CommentForm):
+    """Another text of a comment, or its end."""
+
+    expected_version = forms.CharField(required=False)
 
 
 class RemarkForm(CommentForm):
@@ -53,6 +61,14 @@ class RemarkForm(CommentForm):
     dataset = forms.CharField(required=False)
     column = forms.CharField(required=False)
     compared = forms.CharField(required=False)
+    expected_head = forms.CharField(required=False)
+    expected_transaction = forms.CharField(required=False)
+    expected_before = forms.CharField(required=False)
+
+    def expected(self) -> Expected:
+        """Return what the page of the form showed: a comment on lines stays with them."""
+        fields = {name: self.cleaned_data.get(name) for name in self.data if name.startswith("expected_")}
+        return Expected.pop(fields, keeps_lines=True)
 
     def anchor(self) -> dict[str, Any]:
         """Return what it is about; the columns of a key come as `key.<column>`."""
@@ -73,6 +89,7 @@ class ReviewForm(forms.Form):
     body = forms.CharField(required=False, widget=forms.Textarea)
     expected_head = forms.CharField(required=False)
     expected_target = forms.CharField(required=False)
+    expected_data = forms.CharField(required=False)
 
 
 class VerdictForm(forms.Form):

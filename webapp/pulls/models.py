@@ -358,6 +358,9 @@ class Comment(models.Model):
     picture = models.JSONField(null=True)
     """Of a row, what it looked like when it was written (`comparisons.diffs.pictures`), and by which comparison: where it
     still does, another transaction makes the remark no older."""
+    seen = models.JSONField(null=True)
+    """Of lines of code, {commit, path}: the commit that showed them, and the path of the file there. None for anything
+    else, and for comments of earlier releases."""
     thread = models.ForeignKey("self", null=True, on_delete=models.CASCADE, related_name="replies", db_constraint=False)
     """The remark that this one replies to, which begins the thread; None where it begins one."""
     review = models.ForeignKey(
@@ -413,6 +416,8 @@ class PendingComment(models.Model):
     quoted = models.TextField(blank=True)
     """What stood there when it was written."""
     picture = models.JSONField(null=True)
+    """As of a comment."""
+    seen = models.JSONField(null=True)
     """As of a comment."""
     thread = models.ForeignKey(Comment, null=True, on_delete=models.CASCADE, related_name="+", db_constraint=False)
     """The comment that begins the thread which it replies to; None where it begins one."""

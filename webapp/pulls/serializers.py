@@ -25,10 +25,12 @@ from webapp.comparisons.serializers.described import (
 from webapp.core.inputs import Flag, NullIsAbsent, Number, Text
 from webapp.core.serializers import NounSerializer, OptionalText, TextOrNull
 from webapp.git.conflicts import TAKES, Resolution
-from webapp.pulls.models import Comment, Merge, PullCheck, PullDataset, PullRequest, QueuedMerge, Review
+from webapp.pulls.models import Comment, Merge, PendingComment, PullCheck, PullDataset, PullRequest, QueuedMerge, Review
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries import queue
 from webapp.pulls.queries.conflicts import MAX_FILES
+from webapp.pulls.queries.expected import version_of_comment, version_of_pull
+from webapp.pulls.queries.lines import LinesNow
 from webapp.pulls.queries.lists import list_sorted_by
 from webapp.pulls.queries.named import ShownDataset, show_dataset
 from webapp.pulls.queries.reverts import find_revert
@@ -51,6 +53,27 @@ def words(choices: list[tuple[str, str]]) -> list[str]:
 # --- what is sent ---------------------------------------------------------------------------------
 
 
+class ExpectedSerializer(serializers.Serializer[Any]):
+    """What was shown to the user who acts."""
+
+    expected_head = Text(
+        required=False, trim_whitespace=False, help_text="`head` that was shown: 409 with the new one if it has moved"
+    )
+    expected_transaction = Text(
+        required=False,
+        trim_whitespace=False,
+        help_text="transaction of the source that was shown: 409 with the new one if the dataset has moved",
+    )
+
+
+class ExpectedVersionSerializer(ExpectedSerializer):
+    """What was shown to the user who edits a text."""
+
+    expected_version = Text(
+        required=False, trim_whitespace=False, help_text="`version` that was shown: 409 if edited since"
+    )
+
+
 class NewPullSerializer(NullIsAbsent):
     """Body of POST …/pulls."""
 
@@ -61,7 +84,7 @@ class NewPullSerializer(NullIsAbsent):
     draft = Flag(required=False)
 
 
-class PullChangeSerializer(serializers.Serializer[Any]):
+class PullChangeSerializer(ExpectedVersionSerializer):
     """Body of PATCH …/pulls/{n}: what is to change."""
 
     title = Text(required=False, max_length=250)
@@ -88,7 +111,7 @@ class NewAnchorSerializer(NullIsAbsent):
     )
 
 
-class NewCommentSerializer(NullIsAbsent):
+class NewCommentSerializer(NullIsAbsent, ExpectedSerializer):
     """Body of POST …/comments."""
 
     body = Text(trim_whitespace=False)
@@ -96,9 +119,15 @@ class NewCommentSerializer(NullIsAbsent):
     reply_to = serializers.IntegerField(
         required=False, min_value=1, help_text="a comment of the thread; a reply has no anchor"
     )
+    expected_before = Text(
+        required=False,
+        allow_blank=True,
+        trim_whitespace=False,
+        help_text="of a dataset, the transaction before the change that was shown: 409 if it has moved",
+    )
 
 
-class EditCommentSerializer(serializers.Serializer[Any]):
+class EditCommentSerializer(ExpectedVersionSerializer):
     """Body of PATCH …/comments/{id}."""
 
     body = Text(required=False, trim_whitespace=False)
@@ -109,6 +138,9 @@ class EditPendingSerializer(NullIsAbsent):
     """Body of PATCH …/pending-comments/{id}."""
 
     body = Text(trim_whitespace=False)
+    expected_version = Text(
+        required=False, trim_whitespace=False, help_text="`version` that was shown: 409 if edited since"
+    )
 
 
 class CommitSuggestionsSerializer(NullIsAbsent):
@@ -138,6 +170,11 @@ class NewReviewSerializer(NullIsAbsent):
         required=False,
         trim_whitespace=False,
         help_text="`base` as it was reviewed: an approval is a 409 if the merge would now change more than it showed",
+    )
+    expected_transaction = Text(
+        required=False,
+        trim_whitespace=False,
+        help_text="transaction of the source that was reviewed: 409 if no dataset has it now",
     )
 
 
@@ -461,6 +498,9 @@ class PullDetailSerializer(PullSerializer):
     reverted_by = serializers.SerializerMethodField(
         help_text="number of the pull request that takes it back: open, or merged and not itself reverted since"
     )
+    version = serializers.SerializerMethodField(
+        help_text="changes with title, body, draft, target or state; send it as expected_version"
+    )
 
     def to_representation(self, instance: PullRequest) -> dict[str, Any]:
         """Gather once what speaks for and against a merge: three members say so."""
@@ -504,6 +544,10 @@ class PullDetailSerializer(PullSerializer):
         """Write the merge that is asked for."""
         queued = queue.find_queued(pull)
         return None if queued is None else show_queued(queued)
+
+    def get_version(self, pull: PullRequest) -> str:
+        """Return the version of what an edit overwrites."""
+        return version_of_pull(pull)
 
     def get_reverts(self, pull: PullRequest) -> int | None:
         """Name what it takes back."""
@@ -581,6 +625,13 @@ class CommentSerializer(NounSerializer):
     resolved = serializers.SerializerMethodField()
     edited_at = serializers.DateTimeField(allow_null=True)
     deleted_at = serializers.DateTimeField(allow_null=True, help_text="when its text was taken away")
+    commit = serializers.SerializerMethodField(
+        help_text="the commit that showed the lines of its anchor; null where it is about no lines"
+    )
+    now = serializers.SerializerMethodField(
+        help_text="the anchor of the same lines at the newest commit; null where they were edited, and of anything else"
+    )
+    version = serializers.SerializerMethodField(help_text="send it as expected_version; also its ETag")
 
     @extend_schema_field(PictureSerializer(allow_null=True))
     def get_picture(self, comment: Comment) -> Any:
@@ -599,6 +650,22 @@ class CommentSerializer(NounSerializer):
         """Show what it is about as far as the reader may know it."""
         return self.context["places"].show(comment.anchor)
 
+    def get_commit(self, comment: Comment) -> str | None:
+        """Return the commit that showed its lines."""
+        return comment.seen["commit"] if comment.seen else None
+
+    @extend_schema_field(
+        serializers.DictField(allow_null=True, help_text="{path, line, start_line, side}, as of its anchor")
+    )
+    def get_now(self, comment: Comment) -> dict[str, Any] | None:
+        """Say where its lines are now."""
+        lines: LinesNow | None = self.context["lines"].get(comment.pk)
+        return lines.as_json() if lines else None
+
+    def get_version(self, comment: Comment) -> str:
+        """Return the version of what an edit overwrites."""
+        return version_of_comment(comment)
+
     def get_resolved(self, comment: Comment) -> bool:
         """Return whether its thread is said to be dealt with."""
         return comment.resolved_at is not None
@@ -614,6 +681,11 @@ class PendingCommentSerializer(NounSerializer):
     )
     reply_to = serializers.IntegerField(source="thread_id", allow_null=True, help_text="as of a comment")
     created_at = serializers.DateTimeField()
+    version = serializers.SerializerMethodField(help_text="send it as expected_version; also its ETag")
+
+    def get_version(self, comment: PendingComment) -> str:
+        """Return the version of what an edit overwrites."""
+        return version_of_comment(comment)
 
 
 class CommentVersionSerializer(NounSerializer):

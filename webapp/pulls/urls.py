@@ -59,6 +59,7 @@ page_urls: list[URLPattern] = [
     path(f"{_PAGE}/delete-branch", pull.delete_branch, name="pull-delete-branch"),
     path(f"{_PAGE}/restore-branch", pull.restore_branch, name="pull-restore-branch"),
     path(f"{_PAGE}/edit", pull.edit, name="pull-edit"),
+    path(f"{_PAGE}/versions", pull.show_descriptions, name="pull-versions"),
     path(f"{_PAGE}/close", pull.close, name="pull-close"),
     path(f"{_PAGE}/reopen", pull.reopen, name="pull-reopen"),
     path(f"{_PAGE}/build", pull.build, name="pull-build"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 from typing import TYPE_CHECKING, Any
 
 from drf_spectacular.utils import OpenApiParameter, PolymorphicProxySerializer, extend_schema
@@ -11,18 +10,21 @@ from rest_framework.response import Response
 
 from webapp.accounts.services import note_reading
 from webapp.core.api import ApiView
-from webapp.core.errors import BadRequest, InvalidInput, PreconditionFailed
+from webapp.core.errors import BadRequest, InvalidInput
 from webapp.core.inputs import read_input
 from webapp.core.openapi import describe_filters, refusals
 from webapp.core.pagination import paginate
+from webapp.core.preconditions import IF_MATCH, IF_NONE_MATCH, answer_tagged, check_unchanged, make_tag, quote_tag
 from webapp.repositories import permissions, queries, services
 from webapp.repositories import serializers as shapes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from django.db.models import QuerySet
     from rest_framework.request import Request
 
+    from webapp.accounts.models import RepositoryRole
     from webapp.git.values import CommitInfo
     from webapp.repositories.models import Protection, Repository
 
@@ -34,8 +36,6 @@ CONTENTS = PolymorphicProxySerializer(
     resource_type_field_name=None,
     many=False,
 )
-IF_MATCH = OpenApiParameter("If-Match", str, OpenApiParameter.HEADER)
-IF_NONE_MATCH = OpenApiParameter("If-None-Match", str, OpenApiParameter.HEADER)
 
 
 class RepositoryEndpoint(ApiView):
@@ -48,28 +48,6 @@ class RepositoryEndpoint(ApiView):
     def note_code(self, repository: Repository) -> None:
         """Count a read of the repository's code."""
         note_reading(by=self.principal, verb="read_code", object=repository.name)
-
-
-def _quoted(tag: str) -> str:
-    return f'"{tag}"'
-
-
-def _check_unchanged(request: Request, tag: str) -> None:
-    """Refuse a change that was meant for another version."""
-    header = request.headers.get("If-Match")
-    if header is None or header.strip() == "*":
-        return
-    if _quoted(tag) not in [item.strip().removeprefix("W/") for item in header.split(",")]:
-        message = "It has changed since the version that If-Match names; read it again."
-        raise PreconditionFailed(message, etag=_quoted(tag))
-
-
-def _tagged(request: Request, tag: str, data: Any) -> Response:
-    """Answer with an ETag, or with 304 where the caller has this version."""
-    tags = [item.strip().removeprefix("W/") for item in request.headers.get("If-None-Match", "").split(",")]
-    response = Response(status=304) if _quoted(tag) in tags else Response(data)
-    response["ETag"] = _quoted(tag)
-    return response
 
 
 class RepositoriesView(ApiView):
@@ -98,7 +76,7 @@ class RepositoryView(RepositoryEndpoint):
     def get(self, request: Request, repo: str) -> Response:
         """Describe it, with the caller's role."""
         repository = self.find(repo)
-        return _tagged(request, _description_tag(repository), self._describe(repository))
+        return answer_tagged(request, _description_tag(repository), self._describe(repository))
 
     @extend_schema(
         parameters=[IF_MATCH], request=shapes.RepositoryChangeSerializer, responses=shapes.RepositoryDetailSerializer
@@ -110,13 +88,13 @@ class RepositoryView(RepositoryEndpoint):
         if fields.get("name", repository.name) != repository.name:
             message = "A repository keeps its name: folders, clones and links hang on it."
             raise InvalidInput(message, code="name_is_fixed", errors={"name": [message]})
-        _check_unchanged(request, _description_tag(repository))
+        check_unchanged(request, _description_tag(repository))
         services.update_repository(
             repository=repository,
             description=fields.get("description", repository.description),
             by=self.principal,
         )
-        return _tagged(request, _description_tag(repository), self._describe(repository))
+        return answer_tagged(request, _description_tag(repository), self._describe(repository))
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, repo: str) -> Response:  # noqa: ARG002 - DRF's signature
@@ -153,8 +131,8 @@ class BranchesView(RepositoryEndpoint):
 
     @extend_schema(parameters=[SEARCH], responses=shapes.BranchSerializer(many=True))
     def get(self, request: Request, repo: str) -> Response:
-        """List branches: the default one first, then by the time of their heads."""
-        branches: Any = queries.BranchList(self.find(repo), q=request.query_params.get("q", ""))
+        """List branches: the default one first, then by name."""
+        branches = queries.BranchList(self.find(repo), q=request.query_params.get("q", ""), is_by_name=True)
         return Response(paginate(request._request, branches, shapes.BranchSerializer))
 
     @extend_schema(request=shapes.NewBranchSerializer, responses={201: shapes.BranchSerializer})
@@ -165,7 +143,7 @@ class BranchesView(RepositoryEndpoint):
         services.create_branch(repository=repository, **fields, by=self.principal)
         branch = queries.get_branch(repository, fields["name"])
         response = Response(shapes.BranchSerializer(branch).data, status=201)
-        response["ETag"] = _quoted(branch.head)
+        response["ETag"] = quote_tag(branch.head)
         return response
 
 
@@ -176,7 +154,7 @@ class BranchView(RepositoryEndpoint):
     def get(self, request: Request, repo: str, branch: str) -> Response:
         """Describe it; its ETag is its head."""
         row = queries.get_branch(self.find(repo), branch)
-        return _tagged(request, row.head, shapes.BranchSerializer(row).data)
+        return answer_tagged(request, row.head, shapes.BranchSerializer(row).data)
 
     @extend_schema(
         parameters=[IF_MATCH, OpenApiParameter("data", str, enum=["delete", "keep"], default="delete")],
@@ -190,7 +168,7 @@ class BranchView(RepositoryEndpoint):
             raise BadRequest(message, code="bad_data")
         repository = self.find(repo)
         if "If-Match" in request.headers:
-            _check_unchanged(request, queries.get_head(repository, branch))
+            check_unchanged(request, queries.get_head(repository, branch))
         services.delete_branch(
             repository=repository, name=branch, data="keep" if data == "keep" else "delete", by=self.principal
         )
@@ -212,7 +190,7 @@ class CommitsView(RepositoryEndpoint):
         repository = self.find(repo)
         branch = request.query_params.get("branch") or repository.default_branch
         filters = queries.CommitFilter.read_api(request.query_params)
-        commits: Any = queries.LazyCommits(repository, branch, filters=filters)
+        commits = queries.LazyCommits(repository, branch, filters=filters)
 
         def look_up(page: list[CommitInfo]) -> dict[str, Any]:
             shas = [commit.sha for commit in page]
@@ -232,7 +210,7 @@ class CommitsView(RepositoryEndpoint):
         fields = read_input(shapes.NewCommitSerializer, self.body)
         branch = fields["branch"]
         if "If-Match" in request.headers:
-            _check_unchanged(request, queries.get_head(repository, branch))
+            check_unchanged(request, queries.get_head(repository, branch))
         commit = services.commit_files(
             repository=repository,
             branch=branch,
@@ -245,7 +223,7 @@ class CommitsView(RepositoryEndpoint):
         context = {"publications": {commit.sha: published}}
         data = {**shapes.ListedCommitSerializer(commit, context=context).data, "branch": branch}
         response = Response(data, status=201)
-        response["ETag"] = _quoted(commit.sha)
+        response["ETag"] = quote_tag(commit.sha)
         response["Location"] = f"/api/v1/repositories/{repository.name}/commits/{commit.sha}"
         return response
 
@@ -334,11 +312,11 @@ class ContentsView(RepositoryEndpoint):
         if queries.find_kind(repository, commit.sha, path) == "folder":
             entries = queries.list_entries(repository, commit.sha, path)
             self.note_code(repository)
-            return _tagged(request, f"{commit.sha}:{path}", shapes.EntrySerializer(entries, many=True).data)
+            return answer_tagged(request, f"{commit.sha}:{path}", shapes.EntrySerializer(entries, many=True).data)
         if submodule := queries.find_submodule(repository, commit.sha, path):
             self.note_code(repository)
             data = {"type": "submodule", "path": path, "sha": submodule, "commit": commit.sha, "size": 0}
-            return _tagged(request, f"{commit.sha}:{submodule}", {**data, "encoding": "base64", "content": ""})
+            return answer_tagged(request, f"{commit.sha}:{submodule}", {**data, "encoding": "base64", "content": ""})
         blob = queries.read_blob(repository, commit.sha, path)
         self.note_code(repository)
         data = {
@@ -350,7 +328,7 @@ class ContentsView(RepositoryEndpoint):
             "encoding": "base64",
             "content": base64.b64encode(blob.content).decode(),
         }
-        return _tagged(request, f"{commit.sha}:{blob.sha}", data)
+        return answer_tagged(request, f"{commit.sha}:{blob.sha}", data)
 
 
 class RootContentsView(ContentsView):
@@ -407,12 +385,17 @@ class MembersView(RepositoryEndpoint):
     def get(self, request: Request, repo: str) -> Response:
         """List members by name."""
         members = queries.list_members(self.principal, self.find(repo))
-        return Response(paginate(request._request, members, shapes.MemberSerializer))
+        tag = _members_tag(members)
+        return answer_tagged(request, tag, paginate(request._request, members, shapes.MemberSerializer))
 
-    @extend_schema(request=shapes.NewMemberSerializer, responses={201: shapes.NewMemberSerializer})
-    def post(self, request: Request, repo: str) -> Response:  # noqa: ARG002 - DRF's signature
+    @extend_schema(
+        parameters=[IF_MATCH], request=shapes.NewMemberSerializer, responses={201: shapes.NewMemberSerializer}
+    )
+    def post(self, request: Request, repo: str) -> Response:
         """Give a role, or change it; maintainers only."""
         repository = self.find(repo)
+        if "If-Match" in request.headers:
+            check_unchanged(request, _members_tag(queries.list_members(self.principal, repository)))
         fields = read_input(shapes.NewMemberSerializer, self.body)
         services.set_member(repository=repository, username=fields["user"], role=fields["role"], by=self.principal)
         return Response(fields, status=201)
@@ -421,9 +404,11 @@ class MembersView(RepositoryEndpoint):
 class MemberView(RepositoryEndpoint):
     """One member."""
 
-    @extend_schema(responses={204: None})
-    def delete(self, request: Request, repo: str, username: str) -> Response:  # noqa: ARG002 - DRF's signature
+    @extend_schema(parameters=[IF_MATCH], responses={204: None})
+    def delete(self, request: Request, repo: str, username: str) -> Response:
         """Take the role away, at once; maintainers only."""
+        if "If-Match" in request.headers:
+            check_unchanged(request, _members_tag(queries.list_members(self.principal, self.find(repo))))
         services.remove_member(repository=self.find(repo), username=username, by=self.principal)
         return Response(status=204)
 
@@ -435,12 +420,23 @@ class ProtectionsView(RepositoryEndpoint):
     def get(self, request: Request, repo: str) -> Response:
         """List protections by branch."""
         protections = queries.list_protections(self.find(repo))
-        return Response(paginate(request._request, protections, shapes.ProtectionSerializer))
+        tag = _protection_tag(*protections)
+        return answer_tagged(
+            request,
+            tag,
+            paginate(
+                request._request, protections, shapes.ProtectionSerializer, key=lambda protection: (protection.branch,)
+            ),
+        )
 
-    @extend_schema(request=shapes.ProtectionSerializer, responses={201: shapes.ProtectionSerializer})
-    def post(self, request: Request, repo: str) -> Response:  # noqa: ARG002 - DRF's signature
+    @extend_schema(
+        parameters=[IF_MATCH], request=shapes.ProtectionSerializer, responses={201: shapes.ProtectionSerializer}
+    )
+    def post(self, request: Request, repo: str) -> Response:
         """Protect a branch, or replace its protection; maintainers only."""
         repository = self.find(repo)
+        if "If-Match" in request.headers:
+            check_unchanged(request, _protection_tag(*queries.list_protections(repository)))
         fields = read_input(shapes.ProtectionSerializer, self.body)
         return Response(
             _protection(services.set_protection(repository=repository, **fields, by=self.principal)), status=201
@@ -454,24 +450,25 @@ class ProtectionView(RepositoryEndpoint):
     def get(self, request: Request, repo: str, branch: str) -> Response:
         """Describe it."""
         protection = queries.get_protection(self.find(repo), branch)
-        return _tagged(request, _protection_tag(protection), _protection(protection))
+        return answer_tagged(request, _protection_tag(protection), _protection(protection))
 
     @extend_schema(parameters=[IF_MATCH], request=shapes.ProtectionSerializer, responses=shapes.ProtectionSerializer)
     def patch(self, request: Request, repo: str, branch: str) -> Response:
         """Change some of it; maintainers only."""
         repository = self.find(repo)
         protection = queries.get_protection(repository, branch)
-        _check_unchanged(request, _protection_tag(protection))
+        check_unchanged(request, _protection_tag(protection))
         fields = read_input(shapes.ProtectionSerializer, {**_protection(protection), **self.body})
         if fields["branch"] != protection.branch:
             message = "A protection keeps its branch. Protect the other branch instead."
             raise InvalidInput(message, code="branch_is_fixed", errors={"branch": [message]})
         changed = services.set_protection(repository=repository, **fields, by=self.principal)
-        return _tagged(request, _protection_tag(changed), _protection(changed))
+        return answer_tagged(request, _protection_tag(changed), _protection(changed))
 
-    @extend_schema(responses={204: None})
-    def delete(self, request: Request, repo: str, branch: str) -> Response:  # noqa: ARG002 - DRF's signature
+    @extend_schema(parameters=[IF_MATCH], responses={204: None})
+    def delete(self, request: Request, repo: str, branch: str) -> Response:
         """Let writers move the branch again; maintainers only."""
+        check_unchanged(request, _protection_tag(queries.get_protection(self.find(repo), branch)))
         services.remove_protection(repository=self.find(repo), branch=branch, by=self.principal)
         return Response(status=204)
 
@@ -523,6 +520,9 @@ def _protection(protection: Protection) -> dict[str, Any]:
     return dict(shapes.ProtectionSerializer(protection).data)
 
 
-def _protection_tag(protection: Protection) -> str:
-    text = repr(sorted(_protection(protection).items()))
-    return hashlib.sha256(text.encode()).hexdigest()
+def _protection_tag(*protections: Protection) -> str:
+    return make_tag(*(sorted(_protection(protection).items()) for protection in protections))
+
+
+def _members_tag(members: QuerySet[RepositoryRole]) -> str:
+    return make_tag(sorted(members.values_list("user__username", "role")))

@@ -69,6 +69,7 @@ NOT_MEASURED = {
     "/r/{repo}/pulls/{number}/comments/{comment_id}/change": "has one comment",
     "/r/{repo}/pulls/{number}/pending/{pending_id}/change": "has one comment",
     "/r/{repo}/pulls/{number}/comments/{comment_id}/versions": "has one comment's earlier texts",
+    "/r/{repo}/pulls/{number}/versions": "has one description's earlier texts",
     "/r/{repo}/raw/{rest}": "is a file",
     "/r/{repo}/tree/{rest}": "measured as the page of files",
     "/readyz": "asks parts, no rows",

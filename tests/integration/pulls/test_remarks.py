@@ -103,8 +103,10 @@ def test_a_remark_on_a_line_that_is_another_now_is_outdated(reader: Client, pull
 
 def test_a_refused_remark_says_why_and_nothing_is_written(reader: Client) -> None:
     assert "#comment-" not in say(reader, path="notes.txt", line=2, body=" ")
-    say(reader, path="notes.txt", line=99, side="head")
-    assert "notes.txt has no line 99 after the change" in reader.get(f"{PAGE}/code").content.decode()
+    refused = reader.post(f"{PAGE}/remark", {"path": "notes.txt", "line": 99, "side": "head", "body": "Why, though?"})
+    assert refused.status_code == 422
+    assert "notes.txt has no line 99 after the change" in refused.text
+    assert "Why, though?" in refused.text
     assert not Comment.objects.exists()
 
 

@@ -12,6 +12,7 @@ from webapp.builds.models import Build, Job
 from webapp.builds.queries import builds as queries
 from webapp.builds.queries import queue
 from webapp.builds.rules.states import BUILD_UNFINISHED, BuildState, JobState
+from webapp.core.numbered import KeptPage
 from webapp.core.words import counted
 from webapp.repositories.models import Repository
 
@@ -50,27 +51,20 @@ class BuildsPage:
     branches: tuple[str, ...]
     states: tuple[str, ...]
     is_filtered: bool
-    number: int
-    has_next: bool
+    part: KeptPage
     text: str
     running: int
     """Of those that the list can show."""
     is_moving: bool
     """Whether the list may change: one that runs can come into the state that is filtered by."""
 
-    @property
-    def previous_number(self) -> int:
-        """The page of newer builds."""
-        return self.number - 1
-
-    @property
-    def next_number(self) -> int:
-        """The page of older builds."""
-        return self.number + 1
-
 
 def read_builds_page(
-    principal: Principal, *, repository: Repository | None = None, filters: queries.BuildFilter, page: int = 1
+    principal: Principal,
+    *,
+    repository: Repository | None = None,
+    filters: queries.BuildFilter,
+    parameters: Mapping[str, str],
 ) -> BuildsPage:
     """Return a page of builds, newest first."""
     name = repository.name if repository else filters.repository
@@ -78,10 +72,8 @@ def read_builds_page(
     rows = queries.list_builds(principal, chosen)
     unfinished = queries.list_builds(principal, replace(chosen, state="")).filter(state__in=BUILD_UNFINISHED)
     running = rows.filter(state__in=BUILD_UNFINISHED).count()
-    start = (page - 1) * PAGE_SIZE
-    builds = list(rows[start : start + PAGE_SIZE + 1])
-    has_next = len(builds) > PAGE_SIZE
-    builds = builds[:PAGE_SIZE]
+    part = KeptPage.turn(rows, parameters, size=PAGE_SIZE, scope=f"builds {name}")
+    builds = part.rows
     counts = _count_jobs(builds)
     waits, reasons = explain_waits(builds), queue.read_reasons(builds=builds)
     visible = Build.objects.filter(permissions.visible_builds(principal))
@@ -104,9 +96,8 @@ def read_builds_page(
         branches=tuple(branches),
         states=tuple(BuildState),
         is_filtered=not filters.is_any,
-        number=page,
-        has_next=has_next,
-        text=f"{start + 1}–{start + len(builds)}, newest first" if builds else "",
+        part=part,
+        text=f"{part.text}, newest first" if builds else "",
         running=running,
         is_moving=unfinished.exists() if filters.state else running > 0,
     )

@@ -32,7 +32,7 @@ FRAGMENTS = {"live", "log"}
 def list_builds(request: HttpRequest) -> HttpResponse:
     """Show all builds that the reader can see."""
     filters = queries.BuildFilter.read_page(request.GET)
-    page = read_builds_page(signed_in(request), filters=filters, page=_read_page(request))
+    page = read_builds_page(signed_in(request), filters=filters, parameters=request.GET)
     return pages.render(request, "builds/builds.html", page, fragment="list")
 
 
@@ -45,7 +45,7 @@ def list_repository_builds(request: HttpRequest, name: str) -> HttpResponse:
         sidebar = read_builds_sidebar(signed_in(request), repository=repository, branch=branch)
         return pages.render(request, "builds/_sidebar_builds.html", sidebar)
     filters = replace(queries.BuildFilter.read_page(request.GET), repository="")
-    page = read_builds_page(signed_in(request), repository=repository, filters=filters, page=_read_page(request))
+    page = read_builds_page(signed_in(request), repository=repository, filters=filters, parameters=request.GET)
     return pages.render(request, "builds/repository-builds.html", page, fragment="list")
 
 

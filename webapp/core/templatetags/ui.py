@@ -519,6 +519,8 @@ def query(context: Mapping[str, Any], **changes: object) -> str:
     request: HttpRequest | None = context.get("request")
     current: QueryDict | None = request.GET if request is not None else None
     parameters = {key: current.getlist(key) for key in current} if current is not None else {}
+    if "page" in changes and "cursor" not in changes:
+        parameters.pop("cursor", None)  # it is of the page that is left
     for key, item in changes.items():
         if item is None or item == "":
             parameters.pop(key, None)

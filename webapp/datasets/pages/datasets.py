@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -17,7 +16,7 @@ from webapp.catalog.rules.errors import DamagedTable
 from webapp.core.choices import Choices, Picker, choose
 from webapp.core.errors import AppError, find_refusal
 from webapp.core.names import MASTER
-from webapp.core.numbered import CutList, NumberedPage
+from webapp.core.numbered import CutList, KeptPage
 from webapp.datasets import ports, queries
 from webapp.datasets.models import DatasetBranch
 from webapp.datasets.pages.table import TablePanel, read_table
@@ -92,8 +91,6 @@ class DatasetsPage:
     """Others that have no data on master."""
     all_url: str
     """Where these are listed too."""
-    first: int
-    last: int
     previous_url: str
     next_url: str
 
@@ -185,7 +182,7 @@ class DatasetPage:
 
 
 def read_datasets_page(
-    principal: Principal, *, filters: queries.DatasetFilter, page: int = 1, repository: str = ""
+    principal: Principal, *, filters: queries.DatasetFilter, parameters: Mapping[str, str], repository: str = ""
 ) -> DatasetsPage:
     """Return a page of the list, of all datasets or of a repository's."""
     datasets = queries.list_datasets(principal, filters)
@@ -196,9 +193,10 @@ def read_datasets_page(
         datasets = datasets.filter(queries.path_in_folders(mine))
         folders = dict.fromkeys(mine, repository)
     listed = datasets if filters.data else datasets.filter(queries.is_listed())
-    part = NumberedPage.choose(page, size=PAGE_SIZE, total=listed.count())
-    unlisted = 0 if filters.data else datasets.count() - part.total
-    rows = _make_rows(list(listed.annotate(number_of_branches=_BRANCHES)[part.start : part.end]))
+    total, counted = listed.count(), listed.annotate(number_of_branches=_BRANCHES)
+    part = KeptPage.turn(counted, parameters, size=PAGE_SIZE, scope=f"datasets {repository}", total=total)
+    unlisted = 0 if filters.data else datasets.count() - total
+    rows = _make_rows(part.rows)
     tops = dict.fromkeys(row.dataset.path.split("/")[1] for row in rows)
     return DatasetsPage(
         nav="repositories" if repository else "datasets",
@@ -209,18 +207,12 @@ def read_datasets_page(
         ],
         filters=filters,
         folders=sorted(folders),
-        total=part.total,
+        total=total,
         unlisted=unlisted,
-        all_url=_list_url(replace(filters, data="any"), 1),
-        first=part.start + 1 if rows else 0,
-        last=part.end,
-        previous_url=part.link_previous(partial(_list_url, filters)),
-        next_url=part.link_next(partial(_list_url, filters)),
+        all_url=f"?{urlencode(asdict(replace(filters, data='any')))}",
+        previous_url=part.link(part.previous, **asdict(filters)),
+        next_url=part.link(part.next, **asdict(filters)),
     )
-
-
-def _list_url(filters: queries.DatasetFilter, page: int) -> str:
-    return "?" + urlencode({name: value for name, value in {**asdict(filters), "page": page}.items() if value})
 
 
 def _list_folders(principal: Principal) -> dict[str, str]:

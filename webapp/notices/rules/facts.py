@@ -10,13 +10,14 @@ CHANNEL_CHOICES = [(INBOX, "In the inbox"), (MAIL, "In the inbox and by mail"), 
 
 COMMENT, REVIEW, REQUEST = "comment", "review", "review_request"
 OPENED, MERGED, STALE, MERGEABLE = "pull_opened", "pull_merged", "pull_stale", "pull_mergeable"
-EJECTED = "pull_ejected"
+EJECTED, DESCRIBED = "pull_ejected", "pull_described"
 BUILD_FAILED, SCHEMA_CHANGED, CHANGES_DATASET = "build_failed", "schema_changed", "changes_dataset"
 FACT_CHOICES = [
     (COMMENT, "A comment on a pull request"),
     (REVIEW, "A review of a pull request"),
     (REQUEST, "A review was asked for"),
     (OPENED, "A pull request was opened"),
+    (DESCRIBED, "The description of a pull request was edited"),
     (MERGED, "A pull request was merged"),
     (EJECTED, "A pull request was ejected from the merge queue"),
     (STALE, "The target of a pull request has moved on"),

@@ -57,12 +57,15 @@ def follow_request(*, pull: PullRequest, users: Collection[int], by: Principal, 
 
 
 def follow_event(*, event: TimelineEvent, **_: Any) -> None:
-    """Tell watchers of a new pull request, its author of rejected data, those who take part that it was merged or ejected."""
+    """Tell watchers of a new pull request, its author of rejected data, the newly mentioned, and those of a merge."""
     pull, by = event.pull, User.objects.filter(username=event.actor).values_list("pk", flat=True).first
     if event.kind == "opened":
         watching = list_watchers(repository=pull.repository)
         to = {Reason.MENTIONED: list_mentioned(pull.body), Reason.WATCHING: watching}
         tell(fact=facts.OPENED, to=to, actor_id=by(), actor=event.actor, **_about(pull))
+    elif event.kind == "described":
+        named = {Reason.MENTIONED: list_mentioned(pull.body, before=event.data["before"])}
+        tell(fact=facts.DESCRIBED, to=named, actor_id=by(), actor=event.actor, **_about(pull))
     elif event.kind == "merged":
         to = {Reason.WAS_MERGED: [pull.author_id], Reason.TOOK_PART: list_taking_part(pull)}
         tell(fact=facts.MERGED, to=to, actor_id=by(), actor=event.actor, **_about(pull))

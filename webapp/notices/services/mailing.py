@@ -106,7 +106,8 @@ def _find_text(notification: Notification) -> str:
     if notification.fact == facts.REVIEW and notification.dataset is not None:
         verdicts = DatasetVerdict.objects.filter(pull=notification.pull, path=notification.dataset.path)
         return verdicts.filter(reviewer__username=notification.actor).values_list("reason", flat=True).first() or ""
-    return notification.pull.body if notification.pull is not None and notification.fact == facts.OPENED else ""
+    is_of_description = notification.fact in (facts.OPENED, facts.DESCRIBED)
+    return notification.pull.body if notification.pull is not None and is_of_description else ""
 
 
 def _write_headers(notification: Notification, settings_url: str) -> dict[str, str]:

@@ -32,12 +32,15 @@ from webapp.core.inputs import read_input
 from webapp.core.numbers import read_count
 from webapp.core.openapi import describe_filters, refusals
 from webapp.core.pagination import paginate
+from webapp.core.preconditions import IF_MATCH, check_unchanged, quote_tag
 from webapp.pulls import serializers, services
 from webapp.pulls.queries import checked, named, queue, threads, timeline
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.conflicts import read_conflicts
+from webapp.pulls.queries.expected import Expected, check_pull, tag_of_pull, version_of_comment
 from webapp.pulls.queries.files import FileList
 from webapp.pulls.queries.lineage import read_lineage
+from webapp.pulls.queries.lines import follow_lines
 from webapp.pulls.queries.lists import PullFilter, list_pulls, list_sorted_by
 from webapp.pulls.queries.loads import list_loaded
 from webapp.pulls.queries.pending import get_pending, list_pending
@@ -54,6 +57,7 @@ if TYPE_CHECKING:
 
     from jobs.protocol import ExportFormat
     from webapp.pulls.models import Comment, PullDataset, PullRequest
+    from webapp.pulls.rules.reviewers import ReviewerStanding
 
 COMPARED = OpenApiParameter(
     "compared",
@@ -90,9 +94,16 @@ class PullEndpoint(ApiView):
         """Write a pull request with everything that decides its merge, as the reader may know it."""
         return serializers.PullDetailSerializer(pull, context={"principal": self.principal}).data
 
-    def find_places(self, comments: Iterable[Comment]) -> dict[str, Any]:
-        """Look up what the reader may know of what comments are about."""
-        return {"places": PlaceReader.of(self.principal, [comment.anchor for comment in comments])}
+    def find_places(self, pull: PullRequest, comments: Iterable[Comment]) -> dict[str, Any]:
+        """Look up what the reader may know of what comments are about, and where their lines are now."""
+        comments = list(comments)
+        lines = {comment.pk: follow_lines(pull, comment) for comment in comments if (comment.anchor or {}).get("path")}
+        return {"places": PlaceReader.of(self.principal, [comment.anchor for comment in comments]), "lines": lines}
+
+    def check_unchanged(self, request: Request, pull: PullRequest) -> None:
+        """Refuse an action on another state of the pull request than If-Match names."""
+        if "If-Match" in request.headers:
+            check_unchanged(request, tag_of_pull(pull))
 
 
 class PullList(PullEndpoint):
@@ -131,19 +142,28 @@ class PullDetail(PullEndpoint):
     @extend_schema(operation_id="getPull", responses=serializers.PullDetailSerializer)
     def get(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002 - DRF's signature
         """Return a pull request with every reason that blocks its merge."""
-        return Response(self.describe(self.find(repo, number)))
+        return self._answer(self.find(repo, number))
 
     @extend_schema(
         operation_id="updatePull",
+        parameters=[IF_MATCH],
         request=serializers.PullChangeSerializer,
         responses={200: serializers.PullDetailSerializer, **refusals(409)},
     )
-    def patch(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002 - DRF's signature
+    def patch(self, request: Request, repo: str, number: int) -> Response:
         """Change title, body, draft, target or state."""
         pull = self.find(repo, number)
+        self.check_unchanged(request, pull)
         changes = read_input(serializers.PullChangeSerializer, self.body)
-        services.update_pull(pull=pull, by=self.principal, changes=changes)
-        return Response(self.describe(pull))
+        expected = Expected.pop(changes)
+        services.update_pull(pull=pull, by=self.principal, changes=changes, expected=expected)
+        return self._answer(pull)
+
+    def _answer(self, pull: PullRequest) -> Response:
+        tag = tag_of_pull(pull)
+        response = Response(self.describe(pull))
+        response["ETag"] = quote_tag(tag)
+        return response
 
 
 class PullCommits(PullEndpoint):
@@ -153,7 +173,7 @@ class PullCommits(PullEndpoint):
     def get(self, request: Request, repo: str, number: int) -> Response:
         """List the commits, newest first."""
         pull = self.find(repo, number)
-        commits: Any = repositories.LazyCommits(pull.repository, pull.head_sha, not_in=queries.find_base(pull))
+        commits = repositories.LazyCommits(pull.repository, pull.head_sha, not_in=queries.find_base(pull))
         return Response(paginate(request._request, commits, CommitSerializer))
 
 
@@ -215,7 +235,15 @@ class PullChecks(PullEndpoint):
             shown = {number: checked.find_shown_run(self.principal, check) for number, check in by_number.items()}
             return {"checks": by_number, "shown": shown}
 
-        return Response(paginate(request._request, results, serializers.PullCheckSerializer, look_up=look_up))
+        return Response(
+            paginate(
+                request._request,
+                results,
+                serializers.PullCheckSerializer,
+                look_up=look_up,
+                key=lambda check: (check.name, check.dataset),
+            )
+        )
 
     @extend_schema(
         operation_id="rerunPullCheck",
@@ -243,7 +271,7 @@ class PullTimeline(PullEndpoint):
 
         def look_up(page: list[timeline.TimelineEntry]) -> dict[str, Any]:
             comments = [entry.subject for entry in page if entry.kind == "comment"]
-            return {**_find_ineligible(pull), **visible, **self.find_places(comments)}
+            return {**_find_ineligible(pull), **visible, **self.find_places(pull, comments)}
 
         visible = self.find_visible(pull)
         happened = timeline.TimelineList(pull, visible=visible["visible"])
@@ -301,7 +329,14 @@ class PullUploads(PullEndpoint):
         """List the datasets that were loaded on the source, and whether merging loads their files on the target."""
         pull = self.find(repo, number)
         rows = queries.list_dataset_rows(self.principal, pull)
-        return Response(paginate(request._request, list_loaded(pull, rows), serializers.LoadedDatasetSerializer))
+        return Response(
+            paginate(
+                request._request,
+                list_loaded(pull, rows),
+                serializers.LoadedDatasetSerializer,
+                key=lambda loaded: (loaded.row.path,),
+            )
+        )
 
     @extend_schema(
         operation_id="choosePullLoad",
@@ -452,21 +487,24 @@ class PullComments(PullEndpoint):
         comments = pull.comments.select_related("author")
 
         def look_up(page: list[Comment]) -> dict[str, Any]:
-            return {**self.find_visible(pull), **self.find_places(page)}
+            return {**self.find_visible(pull), **self.find_places(pull, page)}
 
         return Response(paginate(request._request, comments, serializers.CommentSerializer, look_up=look_up))
 
     @extend_schema(
         operation_id="addPullComment",
+        parameters=[IF_MATCH],
         request=serializers.NewCommentSerializer,
-        responses={201: serializers.CommentSerializer},
+        responses={201: serializers.CommentSerializer, **refusals(409)},
     )
-    def post(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002
+    def post(self, request: Request, repo: str, number: int) -> Response:
         """Comment on the pull request, a line of code or a cell of data."""
-        comment = services.add_comment(
-            pull=self.find(repo, number), by=self.principal, **read_input(serializers.NewCommentSerializer, self.body)
-        )
-        context = {**self.find_visible(comment.pull), **self.find_places([comment])}
+        pull = self.find(repo, number)
+        self.check_unchanged(request, pull)
+        fields = read_input(serializers.NewCommentSerializer, self.body)
+        expected = Expected.pop(fields)
+        comment = services.add_comment(pull=pull, by=self.principal, expected=expected, **fields)
+        context = {**self.find_visible(comment.pull), **self.find_places(comment.pull, [comment])}
         return Response(serializers.CommentSerializer(comment, context=context).data, status=201)
 
 
@@ -480,30 +518,42 @@ class PullComment(PullEndpoint):
 
     @extend_schema(
         operation_id="editPullComment",
+        parameters=[IF_MATCH],
         request=serializers.EditCommentSerializer,
         responses={200: serializers.CommentDetailSerializer, **refusals(409)},
     )
-    def patch(self, request: Request, repo: str, number: int, comment_id: int) -> Response:  # noqa: ARG002
+    def patch(self, request: Request, repo: str, number: int, comment_id: int) -> Response:
         """Change what it says, or say whether its thread is dealt with."""
         comment = threads.get_comment(self.find(repo, number), comment_id)
+        check_unchanged(request, version_of_comment(comment))
         changes = read_input(serializers.EditCommentSerializer, self.body)
+        expected = Expected.pop(changes)
+        check_pull(comment.pull, expected)
         with transaction.atomic():
             if "body" in changes:
-                comment = services.edit_comment(comment=comment, body=changes["body"], by=self.principal)
+                comment = services.edit_comment(
+                    comment=comment, body=changes["body"], by=self.principal, expected_version=expected.version
+                )
             if "resolved" in changes:
-                services.resolve_comment(comment=comment, by=self.principal, resolved=changes["resolved"])
+                version = "" if "body" in changes else expected.version
+                services.resolve_comment(
+                    comment=comment, by=self.principal, resolved=changes["resolved"], expected_version=version
+                )
         return self._show(comment)
 
-    @extend_schema(operation_id="deletePullComment", responses={204: None, **refusals(409)})
-    def delete(self, request: Request, repo: str, number: int, comment_id: int) -> Response:  # noqa: ARG002
+    @extend_schema(operation_id="deletePullComment", parameters=[IF_MATCH], responses={204: None, **refusals(409)})
+    def delete(self, request: Request, repo: str, number: int, comment_id: int) -> Response:
         """Take away what it says and said; its replies stay."""
         comment = threads.get_comment(self.find(repo, number), comment_id)
+        check_unchanged(request, version_of_comment(comment))
         services.delete_comment(comment=comment, by=self.principal)
         return Response(status=204)
 
     def _show(self, comment: Comment) -> Response:
-        context = {**self.find_visible(comment.pull), **self.find_places([comment])}
-        return Response(serializers.CommentDetailSerializer(comment, context=context).data)
+        context = {**self.find_visible(comment.pull), **self.find_places(comment.pull, [comment])}
+        response = Response(serializers.CommentDetailSerializer(comment, context=context).data)
+        response["ETag"] = quote_tag(version_of_comment(comment))
+        return response
 
 
 class PullPendingComments(PullEndpoint):
@@ -517,14 +567,17 @@ class PullPendingComments(PullEndpoint):
 
     @extend_schema(
         operation_id="addPullPendingComment",
+        parameters=[IF_MATCH],
         request=serializers.NewCommentSerializer,
         responses={201: serializers.PendingCommentSerializer, **refusals(409)},
     )
-    def post(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002
+    def post(self, request: Request, repo: str, number: int) -> Response:
         """Add a comment to your review; the next verdict that you give submits it."""
-        comment = services.add_pending(
-            pull=self.find(repo, number), by=self.principal, **read_input(serializers.NewCommentSerializer, self.body)
-        )
+        pull = self.find(repo, number)
+        self.check_unchanged(request, pull)
+        fields = read_input(serializers.NewCommentSerializer, self.body)
+        expected = Expected.pop(fields)
+        comment = services.add_pending(pull=pull, by=self.principal, expected=expected, **fields)
         return Response(serializers.PendingCommentSerializer(comment).data, status=201)
 
     @extend_schema(operation_id="discardPullPendingComments", responses={204: None})
@@ -539,12 +592,14 @@ class PullPendingComment(PullEndpoint):
 
     @extend_schema(
         operation_id="editPullPendingComment",
+        parameters=[IF_MATCH],
         request=serializers.EditPendingSerializer,
         responses={200: serializers.PendingCommentSerializer, **refusals(409)},
     )
-    def patch(self, request: Request, repo: str, number: int, pending_id: int) -> Response:  # noqa: ARG002
+    def patch(self, request: Request, repo: str, number: int, pending_id: int) -> Response:
         """Change what it says."""
         comment = get_pending(self.principal, self.find(repo, number), pending_id)
+        check_unchanged(request, version_of_comment(comment))
         services.edit_pending(
             comment=comment, by=self.principal, **read_input(serializers.EditPendingSerializer, self.body)
         )
@@ -572,12 +627,14 @@ class PullReviews(PullEndpoint):
 
     @extend_schema(
         operation_id="addPullReview",
+        parameters=[IF_MATCH],
         request=serializers.NewReviewSerializer,
-        responses={201: serializers.ReviewSerializer},
+        responses={201: serializers.ReviewSerializer, **refusals(409)},
     )
-    def post(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002
+    def post(self, request: Request, repo: str, number: int) -> Response:
         """Approve, reject or comment; what you have pending is submitted with it."""
         pull = self.find(repo, number)
+        self.check_unchanged(request, pull)
         review = services.add_review(
             pull=pull, by=self.principal, **read_input(serializers.NewReviewSerializer, self.body)
         )
@@ -619,7 +676,12 @@ class PullReviewers(PullEndpoint):
     @staticmethod
     def _list(request: Request, pull: PullRequest) -> Response:
         reviewers = list_reviewers(pull, uncounted=queries.list_objections(pull))
-        return Response(paginate(request._request, reviewers, serializers.ReviewerSerializer))
+        reviewers.sort(key=_order_reviewer)
+        return Response(paginate(request._request, reviewers, serializers.ReviewerSerializer, key=_order_reviewer))
+
+
+def _order_reviewer(reviewer: ReviewerStanding) -> tuple[bool, str]:
+    return reviewer.is_group, reviewer.name
 
 
 class PullBuilds(PullEndpoint):
@@ -672,13 +734,16 @@ class PullSuggestions(PullEndpoint):
 
     @extend_schema(
         operation_id="commitSuggestions",
+        parameters=[IF_MATCH],
         request=serializers.CommitSuggestionsSerializer,
         responses={201: CommitSerializer, **refusals(409)},
     )
-    def post(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002
+    def post(self, request: Request, repo: str, number: int) -> Response:
         """Commit what comments on lines suggest to the source branch, and resolve their threads."""
+        pull = self.find(repo, number)
+        self.check_unchanged(request, pull)
         fields = read_input(serializers.CommitSuggestionsSerializer, self.body)
-        commit = services.commit_suggestions(pull=self.find(repo, number), by=self.principal, **fields)
+        commit = services.commit_suggestions(pull=pull, by=self.principal, **fields)
         return Response(CommitSerializer(commit).data, status=201)
 
 

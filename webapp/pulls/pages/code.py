@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -13,7 +13,7 @@ from webapp.builds import queries as builds
 from webapp.builds.models import Build
 from webapp.builds.rules.states import BUILD_UNFINISHED, JOB_ENDS
 from webapp.core import clock
-from webapp.core.numbered import NumberedPage
+from webapp.core.numbered import KeptPage, NumberedPage
 from webapp.core.numbers import read_count
 from webapp.git.diff import FileDiff, limit_lines
 from webapp.pulls.models import Merge, QueuedMerge
@@ -22,7 +22,15 @@ from webapp.pulls.pages.publications import word_publication
 from webapp.pulls.pages.references import link_references, texts_of
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.looked import find_moved_review, has_other_changes, list_changes_since
-from webapp.pulls.queries.remarks import FileTalk, Viewing, content_of_file, list_file_talk, read_viewed
+from webapp.pulls.queries.remarks import (
+    CodeTalk,
+    FileTalk,
+    Remark,
+    Viewing,
+    content_of_file,
+    list_code_talk,
+    read_viewed,
+)
 from webapp.repositories import queries as repositories
 from webapp.repositories.pages.frame import ref_url
 
@@ -63,10 +71,8 @@ class PullCommitsPage:
     head: PullHead
     tab: str
     commits: list[PullCommitRow]
-    text: str
+    part: KeptPage
     """Which of all are shown."""
-    previous: int | None
-    next: int | None
 
 
 @dataclass(frozen=True)
@@ -126,6 +132,8 @@ class CodePage:
     next: int | None
     viewed: int
     """How many files the reader has ticked."""
+    lost: Sequence[Remark]
+    """Comments on files that the pull request does not change any more."""
     suggestions: int
     """How many changes that comments suggest the reader can commit from this page."""
     looked_at: datetime
@@ -175,18 +183,20 @@ class PullBuildsPage:
     total: int
     build_url: str
     is_moving: bool
-    text: str
+    part: KeptPage
     """Which of all are shown."""
-    previous: int | None
-    next: int | None
 
 
-def read_commits(principal: Principal, repository: str, number: int, *, page: str) -> PullCommitsPage:
+def read_commits(
+    principal: Principal, repository: str, number: int, *, parameters: Mapping[str, str]
+) -> PullCommitsPage:
     """Return what the Commits tab shows."""
     loaded = load(principal, repository, number)
     head = read_head(principal, loaded)
-    part = NumberedPage.choose(read_count(page) or 1, size=COMMITS_A_PAGE, total=head.commits)
-    commits = queries.list_own_commits(loaded.pull, offset=part.start, limit=part.size)
+    own = repositories.LazyCommits(loaded.pull.repository, loaded.pull.head_sha, not_in=queries.find_base(loaded.pull))
+    scope = f"commits of {loaded.url}"
+    part = KeptPage.turn(own, parameters, size=COMMITS_A_PAGE, scope=scope, total=head.commits)
+    commits = part.rows
     published = repositories.publications_of_commits(
         loaded.pull.repository, [commit.sha for commit in commits], branch=loaded.pull.source
     )
@@ -198,9 +208,7 @@ def read_commits(principal: Principal, repository: str, number: int, *, page: st
             _make_commit_row(loaded.pull, commit, published.get(commit.sha))
             for commit in repositories.name_authors(commits)
         ],
-        text=part.text,
-        previous=part.previous,
-        next=part.next,
+        part=part,
     )
 
 
@@ -244,14 +252,16 @@ def read_code(principal: Principal, repository: str, number: int, *, parameters:
     may_edit = head.may_write and head.is_open and loaded.facts.source_exists
     ref = pull.source if loaded.facts.source_exists else pull.head_sha
     looked_at = clock.now()
-    talk = list_file_talk(pull, files, principal, is_base_shown=not is_since)
+    talk = list_code_talk(
+        pull, files, principal, changed={file.path for file in everything.files}, is_base_shown=not is_since
+    )
     contents = {file.path: content_of_file(file) for file in (*changes.files, *everything.files)}
     marks = read_viewed(pull, {file.path: contents[file.path] for file in changes.files}, principal)
     keeps = {name: str(parameters[name]) for name in ("since", "view", "whitespace") if parameters.get(name)}
     shown = [
         replace(
             view_file(pull.repository, ref, file, may_edit=may_edit, whole=whole, here=f"{head.url}/code", keeps=keeps),
-            talk=talk.get(file.path),
+            talk=talk.by_path.get(file.path),
             viewing=marks[file.path],
         )
         for file in files
@@ -273,11 +283,10 @@ def read_code(principal: Principal, repository: str, number: int, *, parameters:
         previous=page.previous,
         next=page.next,
         viewed=sum(mark.is_viewed for mark in marks.values()),
-        suggestions=sum(map(_count_suggestions, talk.values())) if head.is_open else 0,
+        lost=[] if q else talk.lost,
+        suggestions=_count_suggestions(talk) if head.is_open else 0,
         looked_at=looked_at,
-        references=link_references(
-            principal, pull.repository, [text for said in talk.values() for text in texts_of(said.threads)], pull
-        ),
+        references=link_references(principal, pull.repository, texts_of(talk.threads), pull),
         reviewed=ReviewedHead(review.head_sha, review.created_at, newer is None, is_since) if review else None,
     )
 
@@ -300,7 +309,7 @@ def _choose_page(paths: list[str], *, path: str, page: str) -> NumberedPage:
     return NumberedPage.choose(number, size=FILES, total=len(paths))
 
 
-def _count_suggestions(talk: FileTalk) -> int:
+def _count_suggestions(talk: CodeTalk) -> int:
     said = [remark for thread in talk.threads for remark in (thread, *thread.replies)]
     return sum(remark.suggestion is not None and remark.suggestion.may_commit for remark in said)
 
@@ -335,13 +344,13 @@ def group_files(files: list[FileView]) -> list[ChangedFolder]:
     return [ChangedFolder(name, folders[name]) for name in sorted(folders)]
 
 
-def read_builds(principal: Principal, repository: str, number: int, *, page: str) -> PullBuildsPage:
+def read_builds(principal: Principal, repository: str, number: int, *, parameters: Mapping[str, str]) -> PullBuildsPage:
     """Return what the Builds tab shows."""
     loaded = load(principal, repository, number)
     pull = loaded.pull
-    listed = queries.list_builds(pull)
-    part = NumberedPage.choose(read_count(page) or 1, size=BUILDS_A_PAGE, total=queries.count_builds(pull))
-    shown = list(listed.select_related("by")[part.start : part.end])
+    listed, total = queries.list_builds(pull).select_related("by"), queries.count_builds(pull)
+    part = KeptPage.turn(listed, parameters, size=BUILDS_A_PAGE, scope=f"builds of {loaded.url}", total=total)
+    shown = part.rows
     roles = {
         **dict.fromkeys(
             QueuedMerge.objects.filter(pull=pull).values_list("build", flat=True), "test of the merge queue"
@@ -355,12 +364,10 @@ def read_builds(principal: Principal, repository: str, number: int, *, page: str
         head=read_head(principal, loaded),
         tab="Builds",
         builds=rows,
-        total=part.total,
+        total=total,
         build_url=reverse("pull-build", args=[repository, number]),
         is_moving=any(row.build.state in BUILD_UNFINISHED for row in rows),
-        text=part.text,
-        previous=part.previous,
-        next=part.next,
+        part=part,
     )
 
 

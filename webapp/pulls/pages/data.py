@@ -243,6 +243,8 @@ class DiffRowsPart:
 
     path: str
     compared: str
+    before_id: str
+    after_id: str
     rows: RowsView
     talk: RowTalk
 
@@ -286,6 +288,8 @@ class SchemaDiffPart:
     reason: str
     """Why it has no diff: nothing to compare, or what failed."""
     compared: str
+    before_id: str
+    after_id: str
     is_since_review: bool
     """Whether it says only what came since the reader's last review."""
     talk: ColumnTalk
@@ -394,7 +398,7 @@ def read_data_rows(
         head=CommentedPull(
             repository, number, pull.source, pull.state == PullState.OPEN, len(read_pending(principal, pull))
         ),
-        view=DiffRowsPart(row.path, shown.name, rows, talk),
+        view=DiffRowsPart(row.path, shown.name, *shown.ends, rows, talk),
         references=link_references(principal, pull.repository, texts_of(talk.threads), pull),
     )
 
@@ -449,6 +453,8 @@ def _view_schema(
         state=shown.comparison.state if shown.comparison else None,
         reason=shown.reason or (shown.comparison.error if shown.comparison else "Not compared yet."),
         compared=shown.name,
+        before_id=shown.ends[0],
+        after_id=shown.ends[1],
         is_since_review=shown.name == states.SINCE_REVIEW,
         talk=talk,
     )
@@ -609,8 +615,8 @@ def _view_dataset(
         may_cancel=permissions.can_repository(principal, pull.repository.name, "write"),
         is_moving=state in (ComparisonState.QUEUED, ComparisonState.RUNNING),
         is_unmade=is_unmade,
-        before_id=shown.before.pk if shown.before else "",
-        after_id=shown.after.pk if shown.after else "",
+        before_id=shown.ends[0],
+        after_id=shown.ends[1],
         before_branch=before_branch,
         before_note=_BEFORE_NOTES[shown.name],
         after_branch=after_branch,

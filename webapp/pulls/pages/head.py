@@ -17,6 +17,7 @@ from webapp.core.words import counted
 from webapp.pulls.pages import counts
 from webapp.pulls.pages.lines import word_build
 from webapp.pulls.queries import pulls as queries
+from webapp.pulls.queries.expected import version_of_data, version_of_pull
 from webapp.pulls.queries.pending import read_pending
 from webapp.pulls.queries.reverts import find_revert
 from webapp.pulls.queries.unseen import UnseenData, count_unseen
@@ -93,6 +94,8 @@ class PullHead:
     head_sha: str
     base_sha: str
     """The commit of the target that the page compares with."""
+    version: str
+    data_version: str
     url: str
     commits: int
     datasets: int
@@ -246,6 +249,8 @@ def read_head(principal: Principal, loaded: Loaded) -> PullHead:
         target_url=ref_url(pull.repository, "tree", pull.target) if loaded.facts.target_exists else "",
         head_sha=pull.head_sha,
         base_sha=pull.base_sha,
+        version=version_of_pull(pull),
+        data_version=version_of_data(pull),
         url=loaded.url,
         commits=commits,
         datasets=len(queries.list_rebuilt(loaded.all_rows)),

@@ -12,7 +12,7 @@ from django.urls import reverse
 from webapp.accounts.permissions import can_repository
 from webapp.builds.models import Build
 from webapp.core.choices import Choices, choose
-from webapp.core.numbers import read_count
+from webapp.core.numbered import KeptPage
 from webapp.pulls.models import PullRequest
 from webapp.pulls.pages import lines
 from webapp.pulls.pages.code import COMMITS_A_PAGE, FILES, ChangedFolder, FileView, group_files, view_file
@@ -60,37 +60,16 @@ class ListPage:
     pulls: list[lines.PullLine]
     states: list[StateTab]
     filters: PullFilter
-    page_number: int
-    total: int
+    part: KeptPage
     may_open: bool
     labels: list[Label] = field(default_factory=list)
     """All of the repository, for the filter."""
     repo_bar: dict[str, str] = field(default_factory=dict)
 
     @property
-    def first(self) -> int:
-        """Position of the first line."""
-        return (self.page_number - 1) * SIZE + 1 if self.pulls else 0
-
-    @property
     def is_comparing(self) -> bool:
         """Whether the list asks for itself."""
         return lines.is_comparing(self.pulls)
-
-    @property
-    def text(self) -> str:
-        """What is shown, in words."""
-        return f"{self.first}–{self.first + len(self.pulls) - 1} of {self.total}" if self.pulls else "none"
-
-    @property
-    def previous(self) -> int | None:
-        """The page before."""
-        return self.page_number - 1 if self.page_number > 1 else None
-
-    @property
-    def next(self) -> int | None:
-        """The page after."""
-        return self.page_number + 1 if self.page_number * SIZE < self.total else None
 
 
 def read_list(principal: Principal, *, repository: str, parameters: Mapping[str, Any]) -> ListPage:
@@ -104,16 +83,16 @@ def read_list(principal: Principal, *, repository: str, parameters: Mapping[str,
         for word, value in (("Open", PullState.OPEN), ("Merged", PullState.MERGED), ("Closed", PullState.CLOSED))
     ]
     chosen = pulls.filter(state=filters.state).order_by("-updated_at", "-pk")
-    number = read_count(str(parameters.get("page", ""))) or 1
+    total = next(tab.count for tab in tabs if tab.value == filters.state)
+    part = KeptPage.turn(chosen, parameters, size=SIZE, scope=f"pulls {repository}", total=total)
     context: dict[str, Any] = frame(repository) if repository else {"nav": "pulls"}
     return ListPage(
         **context,
         repository=repository,
-        pulls=lines.describe_pulls(list(chosen[(number - 1) * SIZE : number * SIZE])),
+        pulls=lines.describe_pulls(part.rows),
         states=tabs,
         filters=filters,
-        page_number=number,
-        total=next(tab.count for tab in tabs if tab.value == filters.state),
+        part=part,
         may_open=bool(repository) and can_repository(principal, repository, "write"),
         labels=list(list_labels(row)) if row else [],
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 from django.urls import reverse
 
 from webapp.accounts.permissions import can_repository
-from webapp.core.numbers import read_count
+from webapp.core.numbered import KeptPage
 from webapp.pulls.pages.head import frame
 from webapp.pulls.queries import queue
 from webapp.pulls.rules.states import QueueState
@@ -52,23 +52,7 @@ class QueuePage:
     queues: list[TargetQueue]
     left: list[QueueLine]
     """A page of those that landed or left, newest first."""
-    number: int
-    has_next: bool
-
-    @property
-    def previous(self) -> int | None:
-        """The page before."""
-        return self.number - 1 if self.number > 1 else None
-
-    @property
-    def next(self) -> int | None:
-        """The page after."""
-        return self.number + 1 if self.has_next else None
-
-    @property
-    def text(self) -> str:
-        """Which page is shown."""
-        return f"page {self.number}"
+    part: KeptPage
 
 
 def read_queue(principal: Principal, repository: str, parameters: Mapping[str, Any]) -> QueuePage:
@@ -76,17 +60,15 @@ def read_queue(principal: Principal, repository: str, parameters: Mapping[str, A
     row = repositories.get_repository(principal, repository)
     may_write = can_repository(principal, repository, "write")
     going_on = _list_lines(queue.list_queue(row), may_write=may_write)
-    number = read_count(str(parameters.get("page", ""))) or 1
-    left = list(queue.list_left(row)[(number - 1) * SIZE : number * SIZE + 1])
+    part = KeptPage.turn(queue.list_left(row), parameters, size=SIZE, scope=f"queue {repository}")
     targets = dict.fromkeys(line.queued.target for line in going_on)
     context: dict[str, Any] = frame(repository)
     return QueuePage(
         **context,
         repository=repository,
         queues=[TargetQueue(target, [line for line in going_on if line.queued.target == target]) for target in targets],
-        left=_list_lines(left[:SIZE], may_write=False),
-        number=number,
-        has_next=len(left) > SIZE,
+        left=_list_lines(part.rows, may_write=False),
+        part=part,
     )
 
 

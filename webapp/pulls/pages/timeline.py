@@ -109,6 +109,8 @@ class ConversationEntry:
     anchor: Anchor | None = None
     remark: Remark | None = None
     """What a thread says, with its replies."""
+    versions_url: str = ""
+    """What the description said before; empty if it was not edited."""
     quote: Quote | None = None
 
 
@@ -176,6 +178,9 @@ def read_timeline(principal: Principal, loaded: Loaded, reader: RemarkReader) ->
         text="opened this pull request",
         card="opened",
         body=pull.body,
+        versions_url=reverse("pull-versions", args=[pull.repository.name, pull.number])
+        if any(event.kind == "described" for event in events)
+        else "",
     )
     paths = {row.path for row in loaded.rows}
     own_merge = {event.data.get("commit") for event in events if event.kind == "merged"}
@@ -356,6 +361,7 @@ def _describe_review(loaded: Loaded, review: Review, comments: int) -> Conversat
 
 
 _PLAIN: dict[str, tuple[str, str]] = {
+    "described": ("pencil", ""),
     "ready": ("eye", ""),
     "drafted": ("git-pull-request-draft", ""),
     "source_deleted": ("trash", "warn"),

@@ -20,6 +20,8 @@ Modules:
     three_ways: rows that both sides have changed.
     threads: threads of comments, as rows.
     pending: comments of a review that is not submitted.
+    lines: lines of code that comments are about, as they were shown and where they are now.
+    expected: whether what a user acts on is still what they were shown.
     remarks: threads beside what they are about, and what was viewed.
     verdicts: what reviewers say of single datasets.
     places: what comments are about, as far as a reader may know it.

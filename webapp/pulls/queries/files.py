@@ -20,7 +20,7 @@ class FileList(LazyList[str, FileDiff]):
 
     def __init__(self, pull: PullRequest) -> None:
         self._pull = pull
-        super().__init__([file.path for file in list_changes(pull).files])
+        super().__init__(sorted(file.path for file in list_changes(pull).files))
 
     def _load(self, places: Sequence[str]) -> list[FileDiff]:
         pull = self._pull

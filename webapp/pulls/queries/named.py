@@ -43,6 +43,11 @@ class Shown:
     """What else than the branch's own work it shows."""
 
     @property
+    def ends(self) -> tuple[str, str]:
+        """The transactions of both sides; empty where there is none."""
+        return self.before.pk if self.before else "", self.after.pk if self.after else ""
+
+    @property
     def counts(self) -> RowCounts:
         """How far it is and what it counted."""
         return count_rows(self.comparison, reason=self.reason)

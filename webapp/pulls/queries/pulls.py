@@ -100,48 +100,6 @@ def find_head(repository: Repository, branch: str) -> str | None:
     return repository.git.find_head(branch)
 
 
-def check_head(pull: PullRequest, expected: str | None) -> None:
-    """Refuse where the head is another than the one that somebody looked at.
-
-    Raises:
-        Conflict: somebody pushed.
-
-    """
-    if expected and pull.head_sha != expected:
-        message = f"The head is {pull.head_sha[:7]}, not {expected[:7]}: somebody pushed. Look again."
-        raise Conflict(message, code="head_moved", head=pull.head_sha)
-
-
-def check_target(pull: PullRequest, target_sha: str, expected: str | None) -> None:
-    """Refuse where the head of the target is another than the one that somebody looked at.
-
-    Raises:
-        Conflict: the target has moved.
-
-    """
-    if expected and target_sha != expected:
-        message = f"{pull.target} is at {target_sha[:7]}, not {expected[:7]}: it has moved. Look again."
-        raise Conflict(message, code="target_moved", target_head=target_sha)
-
-
-def check_shown(pull: PullRequest, expected_target: str | None) -> None:
-    """Refuse if merging would change more than a comparison with an earlier head of the target showed.
-
-    Raises:
-        Conflict: the target has moved so that the same head changes other files.
-
-    """
-    if not expected_target or expected_target == pull.base_sha:
-        return
-    base = repositories.find_merge_base(pull.repository, expected_target, pull.head_sha)
-    landing = repositories.find_landing(
-        pull.repository, source_sha=pull.head_sha, target_sha=pull.base_sha, shown_from=base
-    )
-    if reason := approvals.explain_unshown(landing.unshown & landing.changed, pull.target):
-        message = f"{pull.target} has moved: {reason}. Look again."
-        raise Conflict(message, code="target_moved", target_head=pull.base_sha)
-
-
 def list_own_commits(pull: PullRequest, *, offset: int = 0, limit: int | None = None) -> list[CommitInfo]:
     """List the commits that the source has and the target has not, newest first; after a merge, the merged ones."""
     return repositories.list_commits(pull.repository, pull.head_sha, not_in=find_base(pull), offset=offset, limit=limit)
@@ -325,9 +283,18 @@ def _read_groups(protection: Protection) -> Mapping[str, frozenset[str]]:
     return {group.name: frozenset(user.username for user in group.user_set.all()) for group in groups}
 
 
+def _list_reviewed(pull: PullRequest) -> list[PullDataset]:
+    return [row for row in list_all_datasets(pull) if row.change in states.CHANGED]
+
+
+def list_reviewed(pull: PullRequest) -> dict[str, str]:
+    """Return the source's transaction of each dataset that a verdict is about; empty before its first build."""
+    return {row.path: row.after_id or "" for row in _list_reviewed(pull)}
+
+
 def describe_seen(*, pull: PullRequest) -> approvals.Seen:
     """Return what a verdict given now would be bound to."""
-    rows = [row for row in list_all_datasets(pull) if row.change in states.CHANGED]
+    rows = _list_reviewed(pull)
     return approvals.Seen(
         head=pull.head_sha,
         target=pull.target,

@@ -11,18 +11,16 @@ from typing import TYPE_CHECKING, Any
 from webapp.accounts.permissions import can_repository
 from webapp.accounts.rules.sight import EVERYTHING
 from webapp.comparisons.diffs.pictures import TakenPicture, list_still_true
-from webapp.core.errors import AppError
 from webapp.core.prepared import Prepared
 from webapp.datasets import queries as datasets
 from webapp.datasets.permissions import see_keys
 from webapp.pulls.models import PendingComment, Viewed
-from webapp.pulls.queries import pulls as queries
+from webapp.pulls.queries.lines import BASE, HEAD, LinesNow, follow_lines
 from webapp.pulls.queries.named import find_shown
 from webapp.pulls.queries.pending import read_pending
 from webapp.pulls.queries.places import PlaceReader, is_of_column, word_key
 from webapp.pulls.queries.threads import read_threads_on_places
 from webapp.pulls.rules.suggestions import Suggestion, list_suggestions
-from webapp.repositories import queries as repositories
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -31,16 +29,11 @@ if TYPE_CHECKING:
     from webapp.git.diff import ChangedFile, FileDiff
     from webapp.pulls.models import Comment, PullDataset, PullRequest
 
-HEAD, BASE = "head", "base"
 NULL = "null"
 UNKNOWN = -1
 """The schema of a transaction that is gone."""
 GONE = "somebody"
 """Who deleted a comment and has no account any more."""
-MAX_QUOTED = 2_000
-"""Characters of a line that are kept to know it again."""
-MAX_LINES = 100
-"""That one comment is about."""
 LineKey = tuple[str, int | None]
 """Side and number."""
 _VIEWED = Prepared(
@@ -135,6 +128,21 @@ class FileTalk:
 
 
 @dataclass(frozen=True)
+class CodeTalk:
+    """What was said of code."""
+
+    by_path: Mapping[str, FileTalk]
+    """Of the files that are shown."""
+    lost: Sequence[Remark]
+    """Of files that the pull request does not change any more."""
+
+    @property
+    def threads(self) -> list[Remark]:
+        """All of them."""
+        return [*chain.from_iterable(talk.threads for talk in self.by_path.values()), *self.lost]
+
+
+@dataclass(frozen=True)
 class RowTalk:
     """What was said of one dataset."""
 
@@ -172,57 +180,39 @@ class Viewing:
     is_viewed: bool
 
 
-def find_lines(pull: PullRequest, anchor: Mapping[str, Any]) -> str | None:
-    """Return what is kept of the lines of code that an anchor names; None where there are none."""
-    ref, path = pull.head_sha, str(anchor["path"])
-    try:
-        if anchor["side"] == BASE:
-            ref, path = _find_at_base(pull, path)
-        text = repositories.read_file(pull.repository, ref, path).decode(errors="replace")
-    except AppError:
-        return None  # the file is not there, or too big to be read
-    lines = text.removesuffix("\n").split("\n") if text else []
-    first, last = _range_of(anchor)
-    return (
-        quote_lines(line.rstrip("\r") for line in lines[first - 1 : last]) if first > 0 and last <= len(lines) else None
-    )
-
-
-def quote_lines(lines: Iterable[str]) -> str:
-    """Return what is kept of lines of code, to know them again."""
-    return "\n".join(line[:MAX_QUOTED] for line in lines)
-
-
-def is_as_quoted(pull: PullRequest, comment: Comment) -> bool:
-    """Return whether the lines that a thread is about surely say what they said when it was begun: none is cut."""
-    is_whole = all(len(line) < MAX_QUOTED for line in comment.quoted.split("\n"))
-    return is_whole and find_lines(pull, comment.anchor or {}) == comment.quoted
-
-
-def list_file_talk(
-    pull: PullRequest, files: Sequence[FileDiff], principal: Principal, *, is_base_shown: bool = True
-) -> dict[str, FileTalk]:
-    """Return what was said of each file that anything was said of, by path.
+def list_code_talk(
+    pull: PullRequest,
+    files: Sequence[FileDiff],
+    principal: Principal,
+    *,
+    changed: Collection[str],
+    is_base_shown: bool = True,
+) -> CodeTalk:
+    """Return what was said of code, by the files in which its lines are now.
 
     Args:
         pull: the pull request.
         files: those that are shown.
         principal: who reads.
+        changed: the paths of all changed files.
         is_base_shown: whether their lines before are those of the base.
 
     """
-    said: dict[str, list[Comment | PendingComment]] = defaultdict(list)
+    said: dict[str, list[tuple[Comment | PendingComment, LinesNow]]] = defaultdict(list)
     reader = RemarkReader.of(principal, pull)
     for comment in _list_threads(pull, reader):
         if comment.anchor and comment.anchor.get("path"):
-            said[comment.anchor["path"]].append(comment)
-    by_path = {file.path: file for file in files}
+            now = follow_lines(pull, comment)
+            said[now.path].append((comment, now))
     sides = (BASE, HEAD) if is_base_shown else (HEAD,)
-    return {
-        path: _make_talk(pull, by_path[path], comments, reader, sides)
+    by_path = {file.path: _make_talk(file, said[file.path], reader, sides) for file in files if file.path in said}
+    lost = [
+        make_remark(comment, reader, where=f"{now.path}, {now.words}", is_outdated=now.is_outdated)
         for path, comments in said.items()
-        if path in by_path
-    }
+        if path not in changed
+        for comment, now in comments
+    ]
+    return CodeTalk(by_path, lost)
 
 
 def place_row_talk(row: PullDataset, shown: Mapping[int, Mapping[str, Any]], principal: Principal) -> RowTalk:
@@ -324,54 +314,28 @@ def content_of_dataset(row: PullDataset) -> str:
     return f"{row.before_id or ''}:{row.after_id or ''}"
 
 
-def _find_at_base(pull: PullRequest, path: str) -> tuple[str, str]:
-    """Return the commit that the diff begins with, and what a file was called there."""
-    base = queries.find_base(pull)
-    files = queries.list_changes(pull).files
-    old_path = next((file.old_path for file in files if file.path == path), path)
-    return repositories.find_merge_base(pull.repository, base, pull.head_sha) or base, old_path
-
-
 def _make_talk(
-    pull: PullRequest,
     file: FileDiff,
-    comments: Sequence[Comment | PendingComment],
+    comments: Iterable[tuple[Comment | PendingComment, LinesNow]],
     reader: RemarkReader,
     sides: Collection[str],
 ) -> FileTalk:
-    shown: dict[LineKey, str] = {}
-    for hunk in file.hunks:
-        for line in hunk.lines:
-            quote = line.text[:MAX_QUOTED]
-            numbers = {BASE: line.old, HEAD: line.new}
-            shown |= {(side, numbers[side]): quote for side in sides}
+    shown = {
+        (side, number)
+        for hunk in file.hunks
+        for line in hunk.lines
+        for side, number in ((BASE, line.old), (HEAD, line.new))
+        if side in sides
+    }
     by_line: dict[LineKey, list[Remark]] = defaultdict(list)
     others = []
-    for comment in comments:
-        anchor = comment.anchor or {}
-        side, (first, last) = anchor["side"], _range_of(anchor)
-        places = [(side, number) for number in range(first, last + 1)]
-        is_shown = all(place in shown for place in places)
-        now = quote_lines(shown[place] for place in places) if is_shown else find_lines(pull, anchor)
-        outdated = now != comment.quoted
-        remark = make_remark(comment, reader, where=name_lines(anchor), is_outdated=outdated)
-        if is_shown and not outdated:
-            by_line[side, last].append(remark)
+    for comment, now in comments:
+        remark = make_remark(comment, reader, where=now.words, is_outdated=now.is_outdated)
+        if not now.is_outdated and all((now.side, number) in shown for number in range(now.first, now.last + 1)):
+            by_line[now.side, now.last].append(remark)
         else:
             others.append(remark)
     return FileTalk(by_line, others)
-
-
-def name_lines(anchor: Mapping[str, Any]) -> str:
-    """Say which lines an anchor is about."""
-    first, last = _range_of(anchor)
-    lines = f"line {last}" if first == last else f"lines {first} to {last}"
-    return lines + (" before" if anchor.get("side") == BASE else "")
-
-
-def _range_of(anchor: Mapping[str, Any]) -> tuple[int, int]:
-    """Return the first and the last line that an anchor is about."""
-    return anchor.get("start_line", anchor["line"]), anchor["line"]
 
 
 def make_remark(

@@ -59,7 +59,11 @@ class TimelineList(LazyList[_EntryPlace, TimelineEntry]):
             *(_EntryPlace("review", key, at) for at, key in reviews.values_list("created_at", "pk")),
             *(_EntryPlace("comment", key, at) for at, key in comments.values_list("created_at", "pk")),
         ]
-        super().__init__(sorted(places, key=attrgetter("at")))
+        super().__init__(sorted(places, key=attrgetter("at", "name", "key")))
+
+    def list_keys(self) -> list[tuple[datetime, str, int]]:
+        """Return what orders them."""
+        return [(place.at, place.name, place.key) for place in self._places]
 
     def _load(self, places: Sequence[_EntryPlace]) -> list[TimelineEntry]:
         subjects = {
@@ -76,6 +80,21 @@ def _describe(place: _EntryPlace, subject: Any) -> TimelineEntry:
         return TimelineEntry(subject.kind, subject.actor, place.at, subject)
     author = subject.reviewer if place.name == "review" else subject.author
     return TimelineEntry(place.name, author.username, place.at, subject)
+
+
+class EarlierText(NamedTuple):
+    """What a text said before somebody edited it."""
+
+    body: str
+    written_at: datetime
+    edited_by: str
+
+
+def list_descriptions(pull: PullRequest) -> list[EarlierText]:
+    """List the earlier descriptions of a pull request, the oldest first."""
+    events = list(pull.events.filter(kind="described"))
+    written = [pull.created_at, *(event.at for event in events)]
+    return [EarlierText(event.data["before"], at, event.actor) for event, at in zip(events, written, strict=False)]
 
 
 def is_event_visible(kind: str, data: Mapping[str, Any], visible: Collection[str]) -> bool:

@@ -175,6 +175,7 @@ EVENT_CHOICES = [
     ("approval_void", "made an approval void"),
     ("target_moved", "moved the target branch"),
     ("retitled", "changed the title"),
+    ("described", "edited the description"),
     ("retargeted", "changed the target branch"),
     ("ready", "marked it ready for review"),
     ("drafted", "made it a draft"),

@@ -17,7 +17,7 @@ from webapp.pulls.rules.labels import TONES, explain_name
 from webapp.pulls.services.remarks import record_event, record_pull_act
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from webapp.core.principals import Principal
     from webapp.pulls.models import PullRequest
@@ -61,8 +61,10 @@ def remove_label(*, label: Label, by: Principal) -> None:
         record_audit(by=by, verb="remove_label", object=label.repository.name, detail={"label": label.name})
 
 
-def label_pull(*, pull: PullRequest, labels: Sequence[str], by: Principal) -> None:
-    """Give a pull request exactly these labels of its repository.
+def label_pull(
+    *, pull: PullRequest, labels: Sequence[str], by: Principal, shown: Collection[str] | None = None
+) -> None:
+    """Give a pull request exactly these labels of its repository; of `shown` ones only what was changed is changed.
 
     Raises:
         PermissionDenied: neither who opened it nor a writer of the repository.
@@ -70,6 +72,7 @@ def label_pull(*, pull: PullRequest, labels: Sequence[str], by: Principal) -> No
 
     """
     _check_may_sort(pull, by)
+    labels = _keep_others(pull.labels.values_list("label__name", flat=True), labels, shown)
     chosen = list(Label.objects.filter(repository=pull.repository, name__in=labels))
     missing = sorted(set(labels) - {label.name for label in chosen})
     if missing:
@@ -82,8 +85,10 @@ def label_pull(*, pull: PullRequest, labels: Sequence[str], by: Principal) -> No
         _note(pull, "labelled", "label_pull", before=held, after={label.name for label in chosen}, by=by)
 
 
-def assign_pull(*, pull: PullRequest, users: Sequence[str], by: Principal) -> None:
-    """Say who sees to a pull request: exactly these people.
+def assign_pull(
+    *, pull: PullRequest, users: Sequence[str], by: Principal, shown: Collection[str] | None = None
+) -> None:
+    """Say who sees to a pull request: exactly these people; of `shown` ones only what was changed is changed.
 
     Raises:
         PermissionDenied: neither who opened it nor a writer of the repository.
@@ -91,6 +96,7 @@ def assign_pull(*, pull: PullRequest, users: Sequence[str], by: Principal) -> No
 
     """
     _check_may_sort(pull, by)
+    users = _keep_others(pull.assignees.values_list("user__username", flat=True), users, shown)
     people = list(User.objects.filter(username__in=users, is_active=True))
     missing = sorted(set(users) - {user.username for user in people})
     name = pull.repository.name
@@ -108,6 +114,21 @@ def assign_pull(*, pull: PullRequest, users: Sequence[str], by: Principal) -> No
         pull.assignees.exclude(user__in=people).delete()
         Assignee.objects.bulk_create([Assignee(pull=pull, user=user) for user in people], ignore_conflicts=True)
         _note(pull, "assigned", "assign_pull", before=held, after={user.username for user in people}, by=by)
+
+
+def _keep_others(now: Iterable[str], chosen: Sequence[str], shown: Collection[str] | None) -> list[str]:
+    """Return names as a form leaves them: it adds and removes what its user did, and keeps what others did since.
+
+    Args:
+        now: the names that there are.
+        chosen: the names that were sent.
+        shown: the names that the form was filled with; None if the sent ones replace all.
+
+    """
+    if shown is None:
+        return list(chosen)
+    held = set(now)
+    return sorted((held - (set(shown) - set(chosen))) | (set(chosen) - set(shown)))
 
 
 def _check_may_sort(pull: PullRequest, by: Principal) -> None:

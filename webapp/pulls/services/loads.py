@@ -11,6 +11,7 @@ from webapp.accounts.permissions import check_repository
 from webapp.core import clock
 from webapp.core.errors import Conflict
 from webapp.pulls.models import Merge, PullDataset, PullRequest, QueuedMerge
+from webapp.pulls.queries.expected import check_rows
 from webapp.pulls.queries.loads import get_loaded
 from webapp.pulls.queries.pulls import find_merge
 from webapp.pulls.queries.queue import find_queued
@@ -46,7 +47,15 @@ def choose_load(
     check_repository(by, pull.repository.name, "write")
     _check_free(pull)
     loaded = get_loaded(pull, row)
-    _check_expected(loaded, expected_transaction, expected_target)
+    check_rows(row.path, branch=pull.source, now=loaded.row.after_id or "", expected=expected_transaction or None)
+    check_rows(
+        row.path,
+        branch=pull.target,
+        now=loaded.target_transaction,
+        expected=expected_target,
+        code="target_moved",
+        member="target_transaction",
+    )
     if load and loaded.problem:
         raise Conflict(f"{row.path} cannot be loaded when merging: it {loaded.problem}", code="load_impossible")
     onto = loaded.target_transaction if load else None
@@ -72,16 +81,6 @@ def _check_free(pull: PullRequest) -> None:
     if find_queued(pull) is not None:
         message = "Its merge is asked for when it is ready: take it out of the queue before you change what it loads."
         raise Conflict(message, code="queued_already")
-
-
-def _check_expected(loaded: LoadedDataset, transaction_id: str | None, target_id: str | None) -> None:
-    path = loaded.row.path
-    if transaction_id and transaction_id != loaded.row.after_id:
-        message = f"{path} has other rows on {loaded.row.pull.source} now than those that you looked at. Look again."
-        raise Conflict(message, code="data_moved")
-    if target_id is not None and target_id != loaded.target_transaction:
-        message = f"{path} has other rows on {loaded.row.pull.target} now than those that you looked at. Look again."
-        raise Conflict(message, code="target_moved")
 
 
 def list_needed_uploads() -> Iterator[str]:

@@ -29,6 +29,7 @@ from webapp.git.values import Person
 from webapp.pulls.errors import MergeBlocked
 from webapp.pulls.models import Merge, PullRequest
 from webapp.pulls.queries import pulls as queries
+from webapp.pulls.queries.expected import check_head
 from webapp.pulls.queries.loads import find_load_refusal, list_loads
 from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.states import MERGE_GOES_ON, MergeState, PullState
@@ -68,7 +69,7 @@ def merge_pull(
     check_manner(method, rebuild)
     check_repository(by, pull.repository.name, "write")
     refresh_pull(pull=pull)
-    queries.check_head(pull, expected_head)
+    check_head(pull, expected_head)
     facts = queries.collect_facts(pull)
     bypassed = _check_blockers(pull, facts, by, bypass=bypass)
     check_loads(pull, by)

@@ -10,6 +10,7 @@ from webapp.accounts.permissions import check_repository
 from webapp.core import clock
 from webapp.core.errors import Conflict
 from webapp.pulls.models import Comment, PendingComment
+from webapp.pulls.queries.expected import NOTHING, check_version, version_of_comment
 from webapp.pulls.queries.pending import list_pending
 from webapp.pulls.rules.states import PullState
 from webapp.pulls.services.remarks import announce_comment, check_comment, read_place, record_pull_act
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from webapp.core.principals import Principal
     from webapp.pulls.models import PullRequest, Review
+    from webapp.pulls.queries.expected import Expected
 
 MOST_PENDING = 200
 """Comments of one review: all are announced at once."""
@@ -31,18 +33,19 @@ def add_pending(
     by: Principal,
     anchor: Mapping[str, Any] | None = None,
     reply_to: int | None = None,
+    expected: Expected = NOTHING,
 ) -> PendingComment:
     """Remark as `add_comment` does, as part of a review that is submitted later: the first begins it.
 
     Raises:
         InvalidInput: as of a comment.
         NotFound: the pull request has no comment to reply to.
-        Conflict: it takes no more reviews, or the review has as many comments as one may have.
+        Conflict: it takes no more reviews, what was shown has moved, or the review has as many comments as one may have.
 
     """
     check_repository(by, pull.repository.name, "read")
     check_comment(body)
-    place = read_place(pull, anchor, reply_to, by=by)
+    place = read_place(pull, anchor, reply_to, by=by, expected=expected)
     if pull.state != PullState.OPEN:
         raise Conflict(f"The pull request is {pull.state}; it takes no more reviews.", code="not_open")
     if list_pending(by, pull).count() >= MOST_PENDING:
@@ -55,27 +58,43 @@ def add_pending(
             anchor=place.anchor,
             quoted=place.quoted,
             picture=place.picture,
+            seen=place.seen,
             thread=place.thread,
         )
         record_pull_act(pull, "pend_comment", by=by)
     return comment
 
 
-def edit_pending(*, comment: PendingComment, body: str, by: Principal) -> None:
-    """Change what a comment of one's own pending review says; nobody has read what it said before."""
+def edit_pending(*, comment: PendingComment, body: str, by: Principal, expected_version: str = "") -> None:
+    """Change what a comment of one's own pending review says; nobody has read what it said before.
+
+    Raises:
+        Conflict: it is not pending any more, or was edited since it was shown.
+
+    """
     check_repository(by, comment.pull.repository.name, "read")
     check_comment(body)
     with transaction.atomic():
-        if not PendingComment.objects.filter(pk=comment.pk).update(body=body):
+        now = PendingComment.objects.select_for_update().filter(pk=comment.pk).first()
+        if now is None:
             raise Conflict("Your review was submitted or discarded meanwhile.", code="not_pending")
+        _check_pending_version(now, expected_version)
+        PendingComment.objects.filter(pk=comment.pk).update(body=body)
         comment.body = body
         record_pull_act(comment.pull, "edit_pending_comment", by=by)
 
 
-def delete_pending(*, comment: PendingComment, by: Principal) -> None:
+def _check_pending_version(comment: PendingComment, expected: str) -> None:
+    check_version(version_of_comment(comment), expected, what="The pending comment", body=comment.body)
+
+
+def delete_pending(*, comment: PendingComment, by: Principal, expected_version: str = "") -> None:
     """Take a comment out of one's own pending review, which ends with its last one."""
     check_repository(by, comment.pull.repository.name, "read")
     with transaction.atomic():
+        now = PendingComment.objects.select_for_update().filter(pk=comment.pk).first()
+        if now is not None:
+            _check_pending_version(now, expected_version)
         PendingComment.objects.filter(pk=comment.pk).delete()
         record_pull_act(comment.pull, "delete_pending_comment", by=by)
 
@@ -102,6 +121,7 @@ def publish_pending(*, review: Review, by: Principal) -> list[Comment]:
             anchor=pending.anchor,
             quoted=pending.quoted,
             picture=pending.picture,
+            seen=pending.seen,
             thread=pending.thread,
             review=review,
             created_at=clock.now(),

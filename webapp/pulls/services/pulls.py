@@ -19,6 +19,15 @@ from webapp.pulls import signals
 from webapp.pulls.models import Merge, NamedComparison, PullDataset, PullRequest, Review
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.approvers import MOST_COMMITS
+from webapp.pulls.queries.expected import (
+    NOTHING,
+    check_head,
+    check_pull,
+    check_reviewed,
+    check_shown,
+    check_version,
+    version_of_pull,
+)
 from webapp.pulls.queries.loads import list_loaded, may_be_loaded
 from webapp.pulls.queries.looked import SeenRows, list_seen
 from webapp.pulls.queries.own import list_files_to_land
@@ -46,6 +55,7 @@ if TYPE_CHECKING:
     from webapp.builds.models import Build
     from webapp.core.principals import Principal
     from webapp.datasets.models import Transaction
+    from webapp.pulls.queries.expected import Expected
     from webapp.pulls.queries.specs import PullSpecs
     from webapp.repositories.models import Repository
 
@@ -194,18 +204,26 @@ def _insert_pull(*, repository: Repository, **fields: Any) -> PullRequest:
     raise Conflict("Other pull requests are being opened at this moment. Try again.", code="busy")
 
 
-def update_pull(*, pull: PullRequest, by: Principal, changes: Mapping[str, Any]) -> PullRequest:
+def update_pull(
+    *, pull: PullRequest, by: Principal, changes: Mapping[str, Any], expected: Expected = NOTHING
+) -> PullRequest:
     """Change title, body, draft, target or state: all that is asked, or nothing. A new target makes approvals void.
 
     Raises:
         InvalidInput: a field that cannot be changed, or a value that it cannot have.
-        Conflict: it is merged, or a target is asked for while it is not open.
+        Conflict: it is merged, a target is asked for while it is not open, or it was edited since it was shown.
 
     """
     _check_may_edit(pull, by)
-    _check_changes(pull, changes)
     try:
         with transaction.atomic():
+            PullRequest.objects.select_for_update().get(pk=pull.pk)
+            pull.refresh_from_db()
+            check_pull(pull, expected)
+            check_version(
+                version_of_pull(pull), expected.version, what="The pull request", title=pull.title, body=pull.body
+            )
+            _check_changes(pull, changes)
             _apply_changes(pull, by, changes)
     except IntegrityError:
         raise _other_is_open(pull) from None
@@ -221,8 +239,9 @@ def _apply_changes(pull: PullRequest, by: Principal, changes: Mapping[str, Any])
     if "title" in changes and changes["title"] != pull.title:
         old, pull.title = pull.title, _check_title(changes["title"])
         record_event(pull=pull, kind="retitled", actor=by.username, data={"before": old, "after": pull.title})
-    if "body" in changes:
-        pull.body = changes["body"] or ""
+    if "body" in changes and (changes["body"] or "") != pull.body:
+        old, pull.body = pull.body, changes["body"] or ""
+        record_event(pull=pull, kind="described", actor=by.username, data={"before": old})
     if "draft" in changes and bool(changes["draft"]) != pull.draft:
         pull.draft = bool(changes["draft"])
         record_event(pull=pull, kind="drafted" if pull.draft else "ready", actor=by.username)
@@ -326,13 +345,15 @@ def add_review(
     body: str = "",
     expected_head: str | None = None,
     expected_target: str | None = None,
+    expected_transaction: str | None = None,
+    expected_data: str | None = None,
 ) -> Review:
     """Give a verdict on exactly what the pull request shows now, with the comments of one's own pending review.
 
     Raises:
         PermissionDenied: approving one's own pull request.
-        Conflict: the pull request is not open, its head is not the expected one, or the merge would change more than
-            the comparison with the expected target showed.
+        Conflict: the pull request is not open, its head or data are not the expected ones, or the merge would change
+            more than the comparison with the expected target showed.
         InvalidInput: an unknown verdict, or a comment without text.
 
     """
@@ -347,10 +368,11 @@ def add_review(
     refresh_pull(pull=pull)
     if pull.state != PullState.OPEN:
         raise Conflict(f"The pull request is {pull.state}; it takes no more reviews.", code="not_open")
-    queries.check_head(pull, expected_head)
+    check_head(pull, expected_head)
+    check_reviewed(pull, transaction=expected_transaction, data=expected_data)
     if verdict == states.APPROVE:
         _check_accepted(pull, by)
-        queries.check_shown(pull, expected_target)
+        check_shown(pull, expected_target)
     seen = queries.describe_seen(pull=pull)
     with transaction.atomic():
         review = Review.objects.create(

@@ -29,6 +29,7 @@ from webapp.pulls.errors import MergeBlocked
 from webapp.pulls.models import PullRequest, QueuedMerge, QueuedMergeRows, SpecRecord
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries import queue
+from webapp.pulls.queries.expected import check_head
 from webapp.pulls.queries.loads import list_loads
 from webapp.pulls.queries.specs import read_code
 from webapp.pulls.rules import approvals, states
@@ -72,7 +73,7 @@ def enqueue_pull(
     merging.check_manner(method, rebuild)
     check_repository(by, pull.repository.name, "write")
     refresh_pull(pull=pull)
-    queries.check_head(pull, expected_head)
+    check_head(pull, expected_head)
     objections = queue.list_objections(pull)
     lasting = [blocker for blocker in objections if blocker.code not in approvals.MAY_COME]
     if lasting:

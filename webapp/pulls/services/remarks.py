@@ -19,9 +19,17 @@ from webapp.core.numbers import read_count
 from webapp.pulls import signals
 from webapp.pulls.models import Comment, CommentVersion, PullRequest, TimelineEvent, Viewed
 from webapp.pulls.queries import pulls as queries
+from webapp.pulls.queries.expected import (
+    NOTHING,
+    check_reviewed,
+    check_rows,
+    check_version,
+    find_shown_head,
+    version_of_comment,
+)
+from webapp.pulls.queries.lines import HEAD, MAX_LINES, read_lines
 from webapp.pulls.queries.named import find_shown, see_shown
 from webapp.pulls.queries.places import PlaceReader
-from webapp.pulls.queries.remarks import HEAD, MAX_LINES, find_lines
 from webapp.pulls.queries.threads import get_comment
 from webapp.pulls.rules.suggestions import list_suggestions
 from webapp.repositories.rules import webhooks
@@ -30,6 +38,9 @@ from webapp.repositories.services import announce_event
 if TYPE_CHECKING:
     from webapp.core.principals import Principal
     from webapp.pulls.models import PullDataset
+    from webapp.pulls.queries.expected import Expected
+    from webapp.pulls.queries.lines import ShownLines
+    from webapp.pulls.queries.named import Shown
 
 MAX_BODY = 65_536
 MAX_ANCHOR = 20_000
@@ -42,9 +53,11 @@ class CommentPlace:
 
     anchor: dict[str, Any] | None = None
     quoted: str = ""
-    """What stands there now: the lines, or the transaction that the row is of."""
+    """What was shown there: the lines, or the transaction that the row is of."""
     picture: dict[str, Any] | None = None
     """What the row looks like."""
+    seen: dict[str, str] | None = None
+    """The commit that showed the lines, and the path of the file there."""
     thread: Comment | None = None
 
 
@@ -55,17 +68,19 @@ def add_comment(
     by: Principal,
     anchor: Mapping[str, Any] | None = None,
     reply_to: int | None = None,
+    expected: Expected = NOTHING,
 ) -> Comment:
     """Remark on the pull request, a line of code or a cell of data, or reply to the comment of that number.
 
     Raises:
+        Conflict: what was shown there has moved.
         InvalidInput: no text, too much of it, two suggestions, an anchor that is none, or a reply that has one.
         NotFound: the pull request has no comment to reply to.
 
     """
     check_repository(by, pull.repository.name, "read")
     check_comment(body)
-    place = read_place(pull, anchor, reply_to, by=by)
+    place = read_place(pull, anchor, reply_to, by=by, expected=expected)
     with transaction.atomic():
         comment = Comment.objects.create(
             pull=pull,
@@ -74,6 +89,7 @@ def add_comment(
             anchor=place.anchor,
             quoted=place.quoted,
             picture=place.picture,
+            seen=place.seen,
             thread=place.thread,
         )
         announce_comment(comment, "created", by=by)
@@ -82,13 +98,13 @@ def add_comment(
     return comment
 
 
-def edit_comment(*, comment: Comment, body: str, by: Principal) -> Comment:
+def edit_comment(*, comment: Comment, body: str, by: Principal, expected_version: str = "") -> Comment:
     """Change what a comment says; what it said before stays with it.
 
     Raises:
         PermissionDenied: another user wrote it.
         InvalidInput: no text, or too much of it.
-        Conflict: it was deleted.
+        Conflict: it was deleted, or edited since it was shown.
 
     """
     check_repository(by, comment.pull.repository.name, "read")
@@ -99,6 +115,7 @@ def edit_comment(*, comment: Comment, body: str, by: Principal) -> Comment:
         comment = _lock_comment(comment)
         if comment.body == body:
             return comment
+        _check_comment_version(comment, expected_version)
         CommentVersion.objects.create(
             comment=comment, body=comment.body, written_at=comment.edited_at or comment.created_at
         )
@@ -110,12 +127,12 @@ def edit_comment(*, comment: Comment, body: str, by: Principal) -> Comment:
     return comment
 
 
-def delete_comment(*, comment: Comment, by: Principal) -> None:
+def delete_comment(*, comment: Comment, by: Principal, expected_version: str = "") -> None:
     """Take away what a comment says, and all that it said before; that there was one, and its replies, stay.
 
     Raises:
         PermissionDenied: neither its author nor a maintainer of the repository.
-        Conflict: it was deleted already.
+        Conflict: it was deleted already, or edited since it was shown.
 
     """
     name = comment.pull.repository.name
@@ -124,6 +141,7 @@ def delete_comment(*, comment: Comment, by: Principal) -> None:
         raise PermissionDenied("Only who wrote a comment and maintainers of the repository delete it.")
     with transaction.atomic():
         comment = _lock_comment(comment)
+        _check_comment_version(comment, expected_version)
         comment.versions.all().delete()
         Comment.objects.filter(pk=comment.pk).update(
             body="", picture=None, deleted_at=clock.now(), deleted_by=by.user_id
@@ -133,12 +151,13 @@ def delete_comment(*, comment: Comment, by: Principal) -> None:
         record_pull_act(comment.pull, "delete_comment", by=by, comment=comment.pk)
 
 
-def resolve_comment(*, comment: Comment, by: Principal, resolved: bool = True) -> None:
+def resolve_comment(*, comment: Comment, by: Principal, resolved: bool = True, expected_version: str = "") -> None:
     """Say that a thread is dealt with, or that it is not.
 
     Raises:
         PermissionDenied: neither who began it nor a writer of the repository.
         InvalidInput: a reply: its thread is resolved as a whole.
+        Conflict: it was edited since it was shown.
 
     """
     name = comment.pull.repository.name
@@ -148,6 +167,7 @@ def resolve_comment(*, comment: Comment, by: Principal, resolved: bool = True) -
     if comment.thread_id is not None:
         message = f"Comment {comment.pk} is a reply. Resolve its thread, which comment {comment.thread_id} begins."
         raise InvalidInput(message, errors={"resolved": [message]})
+    _check_comment_version(comment, expected_version)
     comment.resolved_at = clock.now() if resolved else None
     comment.resolved_by_id = by.user_id if resolved else None
     with transaction.atomic():
@@ -219,17 +239,26 @@ def check_body(body: str) -> None:
 
 
 def read_place(
-    pull: PullRequest, anchor: Mapping[str, Any] | None, reply_to: int | None, *, by: Principal
+    pull: PullRequest,
+    anchor: Mapping[str, Any] | None,
+    reply_to: int | None,
+    *,
+    by: Principal,
+    expected: Expected = NOTHING,
 ) -> CommentPlace:
     """Return where a comment on an anchor, or a reply to the comment of that number, stands.
 
     Raises:
+        Conflict: what was shown there has moved.
         InvalidInput: an anchor that is none, or a reply that has one.
         NotFound: the pull request has no comment to reply to.
 
     """
+    head = find_shown_head(pull, expected, is_on_lines=bool(anchor) and "path" in (anchor or {}))
+    if not anchor or "path" in anchor:
+        check_reviewed(pull, transaction=expected.transaction, data=None)
     if reply_to is None:
-        return _check_anchor(pull, anchor, by) if anchor else CommentPlace()
+        return _check_anchor(pull, anchor, by, head=head, expected=expected) if anchor else CommentPlace()
     if anchor:
         message = "A reply is where its thread is."
         raise InvalidInput(message, errors={"anchor": [message]})
@@ -246,6 +275,10 @@ def _lock_comment(comment: Comment) -> Comment:
     return now
 
 
+def _check_comment_version(comment: Comment, expected: str) -> None:
+    check_version(version_of_comment(comment), expected, what=f"Comment {comment.pk}", body=comment.body)
+
+
 def announce_comment(comment: Comment, action: str, *, by: Principal) -> None:
     """Tell the repository's webhooks what happened to a comment, and note that something did."""
     anchor = PlaceReader(None).show(comment.anchor)
@@ -260,13 +293,16 @@ def _list_files(pull: PullRequest) -> set[str]:
     return {file.path for file in queries.list_changes(pull).files}
 
 
-def _check_anchor(pull: PullRequest, anchor: Mapping[str, Any], by: Principal) -> CommentPlace:
+def _check_anchor(
+    pull: PullRequest, anchor: Mapping[str, Any], by: Principal, *, head: str, expected: Expected
+) -> CommentPlace:
     if len(json.dumps(anchor)) > MAX_ANCHOR:
         raise InvalidInput("The anchor is too long.", errors={"anchor": [f"At most {MAX_ANCHOR} characters."]})
     if {"path", "line"} <= set(anchor) <= {"path", "line", "start_line", "side"}:
         place = _read_lines(anchor)
         if place is not None:
-            return CommentPlace(place, _quote_lines(pull, place))
+            shown = _read_lines_at(pull, place, head)
+            return CommentPlace(place, shown.text, seen={"commit": shown.commit, "path": shown.path})
     if {"dataset"} <= set(anchor) <= {"dataset", "key", "column", "compared"}:
         number = read_count(str(anchor["dataset"]))
         rows = queries.list_dataset_rows(by, pull)
@@ -277,7 +313,9 @@ def _check_anchor(pull: PullRequest, anchor: Mapping[str, Any], by: Principal) -
                 f"The pull request has no dataset {anchor['dataset']}.", errors={"anchor": ["Unknown dataset."]}
             )
         place = {"dataset": row.path, "key": anchor.get("key"), "column": anchor.get("column")}
-        picture = _take_picture(by, row, place, str(anchor.get("compared") or ""))
+        shown_rows = find_shown(row, str(anchor.get("compared") or ""))
+        _check_shown_rows(row, shown_rows, expected)
+        picture = _take_picture(by, row, place, shown_rows)
         return CommentPlace(place, row.after_id or "", picture)
     raise InvalidInput(
         "The anchor is neither {path, line, start_line, side} nor {dataset, key, column, compared}.",
@@ -287,19 +325,25 @@ def _check_anchor(pull: PullRequest, anchor: Mapping[str, Any], by: Principal) -
     )
 
 
-def _quote_lines(pull: PullRequest, place: Mapping[str, Any]) -> str:
-    """Return the lines that a comment is about as they are now; refuse lines that the file does not have."""
-    quoted = find_lines(pull, place)
-    if quoted is None:
+def _read_lines_at(pull: PullRequest, place: Mapping[str, Any], head: str) -> ShownLines:
+    """Return the lines that a comment is about as they were shown; refuse lines that the file does not have."""
+    shown = read_lines(pull, place, head=head)
+    if shown is None:
         side = "after" if place["side"] == HEAD else "before"
         message = f"{show_name(place['path'])} has no line {place['line']} {side} the change, or cannot be shown."
         raise InvalidInput(message, errors={"anchor": [message]})
-    return quoted
+    return shown
 
 
-def _take_picture(by: Principal, row: PullDataset, place: Mapping[str, Any], compared: str) -> dict[str, Any] | None:
+def _check_shown_rows(row: PullDataset, shown: Shown, expected: Expected) -> None:
+    """Refuse a comment on other rows than those that were shown, on either side."""
+    before, after = shown.ends
+    check_rows(row.path, branch=row.pull.source, now=after, expected=expected.transaction or None)
+    check_rows(row.path, branch=row.pull.target, now=before, expected=expected.before, member="before")
+
+
+def _take_picture(by: Principal, row: PullDataset, place: Mapping[str, Any], shown: Shown) -> dict[str, Any] | None:
     """Return what the row looks like by a comparison; None where the place is no row that it shows."""
-    shown = find_shown(row, compared)
     if shown.folder is None or not isinstance(place["key"], Mapping):
         return None
     if see_shown(by, row, shown).pick_hidden(place["key"]):

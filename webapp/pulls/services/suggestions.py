@@ -13,8 +13,8 @@ from webapp.core.errors import Conflict, InvalidInput
 from webapp.git.values import Change
 from webapp.pulls import signals
 from webapp.pulls.models import Comment, PullRequest
-from webapp.pulls.queries import pulls as queries
-from webapp.pulls.queries.remarks import is_as_quoted
+from webapp.pulls.queries.expected import check_head
+from webapp.pulls.queries.lines import HEAD, follow_lines
 from webapp.pulls.queries.threads import get_comment
 from webapp.pulls.rules.states import PullState
 from webapp.pulls.rules.suggestions import OverlapError, Replacement, list_suggestions, replace_lines
@@ -23,11 +23,12 @@ from webapp.repositories import queries as repositories
 from webapp.repositories import services as repository_services
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from datetime import datetime
 
     from webapp.core.principals import Principal
     from webapp.git.values import CommitInfo
+    from webapp.pulls.queries.lines import LinesNow
 
 MAX_AT_ONCE = 100
 
@@ -68,16 +69,16 @@ def commit_suggestions(
     refresh_pull(pull=pull)
     if pull.state != PullState.OPEN:
         raise Conflict(f"The pull request is {pull.state}; its branch stays as it is.", code="not_open")
-    queries.check_head(pull, expected_head)
+    check_head(pull, expected_head)
     chosen = [get_comment(pull, number) for number in dict.fromkeys(comments)]
     for comment in chosen:
         _check_as_seen(comment, looked_at)
-    changes = _collect_changes(pull, chosen)
+    lines = _find_lines(pull, chosen)
     commit = repository_services.commit_files(
         repository=pull.repository,
         branch=pull.source,
-        message=_write_message(chosen, message.strip(), by=by),
-        changes=changes,
+        message=_write_message(chosen, message.strip(), paths={place.path for place in lines.values()}, by=by),
+        changes=_collect_changes(pull, chosen, lines),
         expected_head=pull.head_sha,
         by=by,
     )
@@ -93,28 +94,35 @@ def _check_as_seen(comment: Comment, looked_at: datetime | None) -> None:
         raise Conflict(message, code="suggestion_changed")
 
 
-def _collect_changes(pull: PullRequest, comments: Sequence[Comment]) -> list[Change]:
-    by_path: dict[str, list[Replacement]] = defaultdict(list)
-    for comment in comments:
-        anchor = (comment.thread or comment).anchor or {}
-        by_path[anchor.get("path", "")].append(_read_replacement(pull, comment))
-    return [_change_file(pull, path, replacements) for path, replacements in by_path.items()]
+def _find_lines(pull: PullRequest, comments: Sequence[Comment]) -> dict[int, LinesNow]:
+    """Return by comment the lines that its suggestion replaces."""
+    return {comment.pk: _find_suggested(pull, comment) for comment in comments}
 
 
-def _read_replacement(pull: PullRequest, comment: Comment) -> Replacement:
-    """Return what a comment suggests of lines that still say what they said when it was written."""
+def _find_suggested(pull: PullRequest, comment: Comment) -> LinesNow:
+    """Return the lines that a suggestion replaces: they say what they said when it was written."""
     thread = comment.thread or comment
-    anchor, suggested = thread.anchor or {}, list_suggestions(comment.body)
-    if not suggested or anchor.get("side") != "head":
+    anchor = thread.anchor or {}
+    if not list_suggestions(comment.body) or anchor.get("side") != HEAD:
         text = f"Comment {comment.pk} suggests no change of the branch's code."
         raise InvalidInput(text, errors={"comments": [text]})
-    if not is_as_quoted(pull, thread):
+    lines = follow_lines(pull, thread)
+    if lines.is_outdated:
         raise Conflict(
             f"The lines of {anchor['path']} that comment {comment.pk} is about have changed since. Change the file by "
             "hand, or ask for a new suggestion.",
             code="suggestion_outdated",
         )
-    return Replacement(anchor.get("start_line", anchor["line"]), anchor["line"], suggested[0].lines)
+    return lines
+
+
+def _collect_changes(pull: PullRequest, comments: Sequence[Comment], lines: Mapping[int, LinesNow]) -> list[Change]:
+    by_path: dict[str, list[Replacement]] = defaultdict(list)
+    for comment in comments:
+        place = lines[comment.pk]
+        suggested = list_suggestions(comment.body)[0]
+        by_path[place.path].append(Replacement(place.first, place.last, suggested.lines))
+    return [_change_file(pull, path, replacements) for path, replacements in by_path.items()]
 
 
 def _change_file(pull: PullRequest, path: str, replacements: Sequence[Replacement]) -> Change:
@@ -129,12 +137,11 @@ def _change_file(pull: PullRequest, path: str, replacements: Sequence[Replacemen
         raise InvalidInput(text, errors={"comments": [text]}) from None
 
 
-def _write_message(comments: Sequence[Comment], message: str, *, by: Principal) -> str:
+def _write_message(comments: Sequence[Comment], message: str, *, paths: Collection[str], by: Principal) -> str:
     """Return the message of the commit, which names whoever suggested what."""
     others = {comment.author.username: comment.author for comment in comments if comment.author_id != by.user_id}
     if not message:
-        paths = sorted({(comment.thread or comment).anchor["path"] for comment in comments})  # type: ignore[index]
-        what = f"suggestion on {paths[0]}" if len(comments) == 1 else f"{len(comments)} suggestions"
+        what = f"suggestion on {next(iter(paths))}" if len(comments) == 1 else f"{len(comments)} suggestions"
         message = f"Apply {what}"
     people = [repository_services.sign(author) for author in others.values()]
     trailers = [f"Co-authored-by: {person.name} <{person.email}>" for person in people]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from webapp.accounts.permissions import check_repository
 from webapp.core.errors import Conflict, InvalidInput
 from webapp.pulls.queries import pulls as queries
+from webapp.pulls.queries.expected import check_head, check_target
 from webapp.pulls.rules.states import MERGE_METHOD, REBASE, PullState
 from webapp.pulls.services.pulls import refresh_pull
 from webapp.repositories import services as repositories
@@ -54,9 +55,9 @@ def update_branch(
     refresh_pull(pull=pull)
     if pull.state != PullState.OPEN:
         raise Conflict(f"The pull request is {pull.state}; its branch stays as it is.", code="not_open")
-    queries.check_head(pull, expected_head)
+    check_head(pull, expected_head)
     target_sha = queries.get_target_head(pull)
-    queries.check_target(pull, target_sha, expected_target)
+    check_target(pull, target_sha, expected_target)
     if not queries.count_apart(pull.repository, sha=pull.head_sha, base=target_sha).behind:
         raise Conflict(f"{pull.source} has every commit of {pull.target}.", code="up_to_date")
     if method == REBASE:

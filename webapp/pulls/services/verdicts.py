@@ -11,6 +11,7 @@ from webapp.core import clock
 from webapp.core.errors import Conflict, InvalidInput, PermissionDenied
 from webapp.pulls import signals
 from webapp.pulls.models import DatasetVerdict, PullRequest, Viewed
+from webapp.pulls.queries.expected import check_rows
 from webapp.pulls.queries.loads import list_uploaders
 from webapp.pulls.queries.remarks import content_of_dataset
 from webapp.pulls.rules import states
@@ -41,9 +42,7 @@ def judge_dataset(
     if pull.state != PullState.OPEN:
         raise Conflict(f"The pull request is {pull.state}; it takes no more verdicts.", code="not_open")
     now = row.after_id or ""
-    if expected_transaction and expected_transaction != now:
-        message = f"{row.path} has other rows now ({now}) than those that you looked at ({expected_transaction})."
-        raise Conflict(message, code="data_moved")
+    check_rows(row.path, branch=pull.source, now=now, expected=expected_transaction or None)
     own: dict[str, Any] = {"pull": pull, "reviewer_id": by.user_id, "path": row.path}
     with transaction.atomic():
         if verdict in (states.ACCEPTED, states.REJECTED):

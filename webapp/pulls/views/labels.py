@@ -59,7 +59,8 @@ def label_pull(request: HttpRequest, repo: str, number: int) -> HttpResponse:
     pull = pulls.get_pull(principal, repo, number)
 
     def action() -> str:
-        services.label_pull(pull=pull, labels=request.POST.getlist("label"), by=principal)
+        labels, shown = request.POST.getlist("label"), _read_shown(request)
+        services.label_pull(pull=pull, labels=labels, shown=shown, by=principal)
         return ""
 
     return act(request, action, back=reverse("pull", args=[repo, number]))
@@ -73,7 +74,12 @@ def assign_pull(request: HttpRequest, repo: str, number: int) -> HttpResponse:
     names = [name.strip() for name in request.POST.get("users", "").split(",") if name.strip()]
 
     def action() -> str:
-        services.assign_pull(pull=pull, users=names, by=principal)
+        services.assign_pull(pull=pull, users=names, shown=_read_shown(request), by=principal)
         return ""
 
     return act(request, action, back=reverse("pull", args=[repo, number]))
+
+
+def _read_shown(request: HttpRequest) -> list[str] | None:
+    """Return the names that the form was filled with; None if it does not tell."""
+    return [name for name in request.POST.getlist("shown") if name] if "shown" in request.POST else None

@@ -20,11 +20,11 @@ from webapp.comparisons.services import rerun_comparison
 from webapp.core import pages
 from webapp.core.errors import AppError, TooLarge
 from webapp.core.numbers import read_count
-from webapp.core.pages import act
 from webapp.core.words import counted
 from webapp.pulls import services
 from webapp.pulls.forms import (
     CommentForm,
+    EditCommentForm,
     EditPullForm,
     LoadForm,
     MergeForm,
@@ -38,12 +38,14 @@ from webapp.pulls.forms import (
 from webapp.pulls.pages import checks, code, conversation, listing
 from webapp.pulls.pages.preview import read_preview
 from webapp.pulls.queries import pulls as queries
-from webapp.pulls.queries import threads
+from webapp.pulls.queries import threads, timeline
+from webapp.pulls.queries.expected import Expected, version_of_comment
 from webapp.pulls.queries.pending import get_pending
 from webapp.pulls.queries.places import is_of_column
 from webapp.pulls.queries.remarks import RemarkReader
 from webapp.pulls.queries.reviewers import is_group
 from webapp.pulls.rules import states
+from webapp.pulls.views.refused import act, refuse
 from webapp.repositories.views.common import shows_code
 from webapp.sql.services import note_rows
 
@@ -136,7 +138,7 @@ def _note_quotes(request: HttpRequest, repo: str, entries: Iterable[Conversation
 @require_safe
 def show_commits(request: HttpRequest, repo: str, number: int) -> HttpResponse:
     """Show its commits with what came of publishing them."""
-    page = code.read_commits(signed_in(request), repo, number, page=request.GET.get("page", ""))
+    page = code.read_commits(signed_in(request), repo, number, parameters=request.GET)
     return pages.render(request, "pulls/pull-commits.html", page)
 
 
@@ -156,7 +158,7 @@ def show_code(request: HttpRequest, repo: str, number: int) -> HttpResponse:
 @require_safe
 def show_builds(request: HttpRequest, repo: str, number: int) -> HttpResponse:
     """Show the builds of the source branch, and of the merge."""
-    page = code.read_builds(signed_in(request), repo, number, page=request.GET.get("page", ""))
+    page = code.read_builds(signed_in(request), repo, number, parameters=request.GET)
     return pages.render(request, "pulls/pull-builds.html", page)
 
 
@@ -191,7 +193,8 @@ def _form(back: str = "") -> Callable[[Action], Form]:
         def view(request: HttpRequest, repo: str, number: int) -> HttpResponse:
             principal = signed_in(request)
             pull = queries.get_pull(principal, repo, number)
-            return act(request, lambda: action(request, pull, principal), back=f"{_url(repo, number)}{back}")
+            back_url = f"{_url(repo, number)}{back}"
+            return act(request, lambda: action(request, pull, principal), repo=repo, back=back_url)
 
         return view
 
@@ -215,14 +218,10 @@ def remark(request: HttpRequest, repo: str, number: int) -> HttpResponse:
 
     def action() -> str:
         add = _find_way(request)
-        add(pull=pull, body=body, by=principal, anchor=anchor)
+        add(pull=pull, body=body, by=principal, anchor=anchor, expected=form.expected())
         return ""
 
-    return act(
-        request,
-        action,
-        back=_place_url(repo, number, anchor),
-    )
+    return act(request, action, repo=repo, back=_place_url(repo, number, anchor))
 
 
 def _find_way(request: HttpRequest) -> Callable[..., Comment | PendingComment]:
@@ -242,7 +241,7 @@ def _of_comment(action: CommentAction) -> FormOfComment:
         is_beside = request.POST.get("page") == "beside"
         place = _place_url(repo, number, (thread.anchor or {}) if is_beside else {})
         back = f"{place.partition('#')[0]}#comment-{thread.pk}"
-        return act(request, lambda: action(request, comment, principal), back=back)
+        return act(request, lambda: action(request, comment, principal), repo=repo, back=back)
 
     return view
 
@@ -259,14 +258,15 @@ def reply(request: HttpRequest, comment: Comment, by: Principal) -> str:
 @_of_comment
 def edit_comment(request: HttpRequest, comment: Comment, by: Principal) -> str:
     """Change what a comment says."""
-    services.edit_comment(comment=comment, body=_read(CommentForm(request.POST))["body"], by=by)
+    services.edit_comment(comment=comment, by=by, **_read(EditCommentForm(request.POST)))
     return ""
 
 
 @_of_comment
-def delete_comment(_request: HttpRequest, comment: Comment, by: Principal) -> str:
+def delete_comment(request: HttpRequest, comment: Comment, by: Principal) -> str:
     """Take away what a comment says."""
-    services.delete_comment(comment=comment, by=by)
+    version = _read(EditCommentForm(request.POST))["expected_version"]
+    services.delete_comment(comment=comment, by=by, expected_version=version)
     return "The comment is deleted."
 
 
@@ -287,7 +287,7 @@ def _of_pending(action: PendingAction) -> FormOfComment:
         comment = get_pending(principal, queries.get_pull(principal, repo, number), pending_id)
         place = (comment.thread or comment).anchor or {}
         back = _place_url(repo, number, place) if request.POST.get("page") == "beside" else _url(repo, number)
-        return act(request, lambda: action(request, comment, principal), back=back)
+        return act(request, lambda: action(request, comment, principal), repo=repo, back=back)
 
     return view
 
@@ -295,14 +295,15 @@ def _of_pending(action: PendingAction) -> FormOfComment:
 @_of_pending
 def edit_pending(request: HttpRequest, comment: PendingComment, by: Principal) -> str:
     """Change what a pending comment says."""
-    services.edit_pending(comment=comment, body=_read(CommentForm(request.POST))["body"], by=by)
+    services.edit_pending(comment=comment, by=by, **_read(EditCommentForm(request.POST)))
     return ""
 
 
 @_of_pending
-def delete_pending(_request: HttpRequest, comment: PendingComment, by: Principal) -> str:
+def delete_pending(request: HttpRequest, comment: PendingComment, by: Principal) -> str:
     """Take a comment out of the review."""
-    services.delete_pending(comment=comment, by=by)
+    version = _read(EditCommentForm(request.POST))["expected_version"]
+    services.delete_pending(comment=comment, by=by, expected_version=version)
     return "The comment is not part of your review any more."
 
 
@@ -349,6 +350,7 @@ def _show_change(
     place = [pull.repository.name, pull.number, comment.pk]
     context = {
         "comment": comment,
+        "version": version_of_comment(comment),
         "is_pending": is_pending,
         "edit_url": reverse(f"{forms}-edit", args=place),
         "delete_url": reverse(f"{forms}-delete", args=place),
@@ -366,6 +368,13 @@ def show_versions(request: HttpRequest, repo: str, number: int, comment_id: int)
     return pages.render(request, "pulls/_versions.html", {"versions": comment.versions.all()})
 
 
+@require_safe
+def show_descriptions(request: HttpRequest, repo: str, number: int) -> HttpResponse:
+    """Show the earlier descriptions, for the dialog that asks."""
+    pull = queries.get_pull(signed_in(request), repo, number)
+    return pages.render(request, "pulls/_versions.html", {"versions": timeline.list_descriptions(pull)})
+
+
 @require_POST
 def viewed(request: HttpRequest, repo: str, number: int) -> HttpResponse:
     """Tick a file or a dataset as viewed, or not, and return to the list."""
@@ -379,7 +388,7 @@ def viewed(request: HttpRequest, repo: str, number: int) -> HttpResponse:
         return ""
 
     anchor = {"dataset": place} if place.startswith("/") else {"path": place}
-    return act(request, action, back=_place_url(repo, number, anchor))
+    return act(request, action, repo=repo, back=_place_url(repo, number, anchor))
 
 
 @require_POST
@@ -395,13 +404,12 @@ def judge(request: HttpRequest, repo: str, number: int) -> HttpResponse:
     pull = queries.get_pull(principal, repo, number)
     fields = _read(VerdictForm(request.POST))
     path = fields.pop("dataset")
-    row = queries.get_dataset_row(principal, pull, path)
 
     def action() -> str:
-        services.judge_dataset(row=row, by=principal, **fields)
+        services.judge_dataset(row=queries.get_dataset_row(principal, pull, path), by=principal, **fields)
         return ""
 
-    return act(request, action, back=_place_url(repo, number, {"dataset": path}))
+    return act(request, action, repo=repo, back=_place_url(repo, number, {"dataset": path}))
 
 
 def _place_url(repo: str, number: int, anchor: Mapping[str, Any]) -> str:
@@ -427,6 +435,7 @@ def review(request: HttpRequest, pull: PullRequest, by: Principal) -> str:
         body=fields["body"],
         expected_head=fields["expected_head"],
         expected_target=fields["expected_target"],
+        expected_data=fields["expected_data"],
         by=by,
     )
     return "Your review is recorded. It holds for exactly this code and these transactions."
@@ -514,7 +523,7 @@ def revert(request: HttpRequest, repo: str, number: int) -> HttpResponse:
     try:
         opened = services.revert_pull(pull=pull, by=principal)
     except AppError as error:
-        return pages.refuse(request, error, back=f"{_url(repo, number)}#merge-title")
+        return refuse(request, error, repo=repo, back=f"{_url(repo, number)}#merge-title")
     messages.success(request, f"Opened. #{number} is reverted once this is merged.")
     return redirect(_url(repo, opened.number))
 
@@ -543,7 +552,7 @@ def edit(request: HttpRequest, pull: PullRequest, by: Principal) -> str:
     changes = {name: fields[name] for name in ("title", "body") if name in request.POST}
     if "draft" in request.POST:
         changes["draft"] = fields["draft"] == "1"
-    services.update_pull(pull=pull, by=by, changes=changes)
+    services.update_pull(pull=pull, by=by, changes=changes, expected=Expected(version=fields["expected_version"]))
     return "Saved."
 
 
@@ -588,7 +597,7 @@ def compare_cancel(request: HttpRequest, repo: str, number: int) -> HttpResponse
         services.cancel_pull_comparison(pull=pull, path=path, name=name, by=principal)
         return "The comparison is cancelled."
 
-    return act(request, action, back=_data_url(repo, number, path, name))
+    return act(request, action, repo=repo, back=_data_url(repo, number, path, name))
 
 
 @require_POST
@@ -604,7 +613,7 @@ def compare_again(request: HttpRequest, repo: str, number: int) -> HttpResponse:
             rerun_comparison(comparison=comparison, by=principal)
         return ""
 
-    return act(request, action, back=_data_url(repo, number, path, name))
+    return act(request, action, repo=repo, back=_data_url(repo, number, path, name))
 
 
 def _data_url(repo: str, number: int, path: str, name: str) -> str:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from webapp.repositories.pages.frame import Frame, frame, number_pages
+from webapp.core.numbered import KeptPage
+from webapp.repositories.pages.frame import Frame, frame
 from webapp.repositories.queries import branches as branch_queries
 from webapp.repositories.queries import code
 from webapp.repositories.queries.branches import BranchInfo
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from webapp.core.principals import Principal
     from webapp.repositories.models import Repository
 
@@ -30,20 +33,22 @@ class BranchesPage:
     next_url: str
 
 
-def branches_page(principal: Principal, repository: Repository, *, q: str = "", page: int = 1) -> BranchesPage:
+def branches_page(
+    principal: Principal, repository: Repository, *, parameters: Mapping[str, str], q: str = ""
+) -> BranchesPage:
     """Collect a page of branches whose name holds a text."""
     common = frame(principal, repository)
     branches = branch_queries.BranchList(repository, q=q)
-    start = (page - 1) * BRANCHES_A_PAGE
-    rows = branches[start : start + BRANCHES_A_PAGE]
+    scope = f"branches of {repository.name}"
+    part = KeptPage.turn(branches, parameters, size=BRANCHES_A_PAGE, scope=scope, total=len(branches))
+    rows = part.rows
     newest = code.name_authors(row.commit for row in rows)
-    write = number_pages(q)
     return BranchesPage(
         frame=common,
         rows=tuple(replace(row, commit=commit) for row, commit in zip(rows, newest, strict=True)),
         q=q,
         total=len(branches),
-        text=f"{start + 1}–{start + len(rows)} of {len(branches):,}" if rows else "",
-        previous_url=write(page - 1) if page > 1 else "",
-        next_url=write(page + 1) if start + len(rows) < len(branches) else "",
+        text=part.text,
+        previous_url=part.link(part.previous, q=q),
+        next_url=part.link(part.next, q=q),
     )

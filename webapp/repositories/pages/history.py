@@ -7,9 +7,8 @@ from datetime import date
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
-from urllib.parse import urlencode
 
-from webapp.core.numbered import NumberedPage
+from webapp.core.numbered import KeptPage, NumberedPage
 from webapp.git.diff import FileDiff, limit_lines
 from webapp.repositories.pages.frame import Frame, frame, ref_url
 from webapp.repositories.queries import branches as branch_queries
@@ -18,7 +17,7 @@ from webapp.repositories.queries.branches import publications_of_commits
 from webapp.repositories.queries.statuses import list_statuses
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from webapp.core.principals import Principal
     from webapp.git.diff import CodeDiff
@@ -108,26 +107,22 @@ class ComparePage:
 
 
 def commits_page(
-    principal: Principal, repository: Repository, ref: str, *, filters: CommitFilter, page: int = 1
+    principal: Principal, repository: Repository, ref: str, *, filters: CommitFilter, parameters: Mapping[str, str]
 ) -> CommitsPage:
     """Collect a page of the history."""
     common = frame(principal, repository, ref, view="commits")
-    start = (page - 1) * COMMITS_A_PAGE
-    commits = code.list_commits(repository, common.head, filters=filters, offset=start, limit=COMMITS_A_PAGE + 1)
-    rows = commit_rows(repository, commits[:COMMITS_A_PAGE], branch=common.ref)
+    commits = code.LazyCommits(repository, common.head, filters=filters)
     base = ref_url(repository, "commits", common.ref)
-    parameters = {name: value for name, value in asdict(filters).items() if value}
-
-    def find_page(number: int) -> str:
-        return f"{base}?{urlencode({'page': number, **parameters})}"
-
+    part = KeptPage.turn(commits, parameters, size=COMMITS_A_PAGE, scope=base)
+    rows = commit_rows(repository, part.rows, branch=common.ref)
+    previous, following = (part.link(other, **asdict(filters)) for other in (part.previous, part.next))
     return CommitsPage(
         frame=common,
         filters=filters,
         days=tuple((day, tuple(group)) for day, group in groupby(rows, lambda row: row.commit.committed_at.date())),
-        text=f"{start + 1}–{start + len(rows)}" if rows else "",
-        previous_url=find_page(page - 1) if page > 1 else "",
-        next_url=find_page(page + 1) if len(commits) > COMMITS_A_PAGE else "",
+        text=part.text,
+        previous_url=f"{base}{previous}" if previous else "",
+        next_url=f"{base}{following}" if following else "",
     )
 
 

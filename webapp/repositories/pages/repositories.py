@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from django.db.models import Q
 
 from webapp.accounts import permissions as accounts
-from webapp.core.numbered import NumberedPage
+from webapp.core.numbered import KeptPage
 from webapp.git.errors import GitError
-from webapp.repositories.pages.frame import Frame, frame, number_pages
+from webapp.repositories.pages.frame import Frame, frame
 from webapp.repositories.ports import DataUse, find_data_use
 from webapp.repositories.queries import branches as branch_queries
 from webapp.repositories.queries import code
@@ -19,7 +19,7 @@ from webapp.repositories.queries.repositories import list_members, list_reposito
 from webapp.repositories.queries.webhooks import WebhookRow, list_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from webapp.core.principals import Principal
     from webapp.git.values import CommitInfo
@@ -77,21 +77,21 @@ def settings_page(principal: Principal, repository: Repository) -> SettingsPage:
     )
 
 
-def repositories_page(principal: Principal, *, q: str, page: int) -> RepositoriesPage:
+def repositories_page(principal: Principal, *, q: str, parameters: Mapping[str, str]) -> RepositoriesPage:
     """Collect a page of the repositories that have a text in their name or description."""
     named = list_repositories(principal)
     for word in q.split():
         named = named.filter(Q(name__icontains=word) | Q(description__icontains=word))
-    part = NumberedPage.choose(page, size=REPOSITORIES_A_PAGE, total=named.count())
-    write = number_pages(q)
+    total = named.count()
+    part = KeptPage.turn(named, parameters, size=REPOSITORIES_A_PAGE, scope="repositories", total=total)
     return RepositoriesPage(
         nav="repositories",
-        rows=_repository_rows(principal, list(named[part.start : part.end])),
+        rows=_repository_rows(principal, part.rows),
         q=q,
-        total=part.total,
+        total=total,
         text=part.text,
-        previous_url=part.link_previous(write),
-        next_url=part.link_next(write),
+        previous_url=part.link(part.previous, q=q),
+        next_url=part.link(part.next, q=q),
     )
 
 

@@ -84,16 +84,27 @@ def order_names(repository: Repository, names: Iterable[str]) -> list[str]:
 
 
 class BranchList(LazyList[tuple[str, str], BranchInfo]):
-    """The branches of a repository, default first, then the newest commit first; only what is read is described."""
+    """The branches of a repository, default first, then the newest commit first; only what is read is described.
 
-    def __init__(self, repository: Repository, *, q: str = "") -> None:
+    Args:
+        repository: whose.
+        q: a part of their names.
+        is_by_name: whether they are ordered by name instead, which no push changes.
+
+    """
+
+    def __init__(self, repository: Repository, *, q: str = "", is_by_name: bool = False) -> None:
         self._repository = repository
         with git_refusals():
             heads = {name: head for name, head in repository.git.list_heads().items() if q.lower() in name.lower()}
-        times = read_times(repository, heads.values())
-        default = repository.default_branch
-        names = sorted(heads, key=lambda name: (name != default, -times[heads[name]], name))
+        times = {} if is_by_name else read_times(repository, heads.values())
+        self._default = repository.default_branch
+        names = sorted(heads, key=lambda name: (name != self._default, -times.get(heads[name], 0), name))
         super().__init__([(name, heads[name]) for name in names])
+
+    def list_keys(self) -> list[tuple[bool, str]]:
+        """Return what orders them by name."""
+        return [(name != self._default, name) for name, _head in self._places]
 
     def _load(self, places: Sequence[tuple[str, str]]) -> list[BranchInfo]:
         return _describe(self._repository, dict(places))

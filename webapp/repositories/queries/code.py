@@ -7,6 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from webapp.accounts.queries import find_usernames
+from webapp.core.lazy_lists import PinnedList
 from webapp.git import landing, merges
 from webapp.git.diff import CodeDiff, FileDiff, decorate
 from webapp.repositories.errors import git_refusals
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from webapp.git.conflicts import ConflictedFile
+    from webapp.git.following import FollowedFile
     from webapp.git.repository import GitRepository
     from webapp.git.values import Blob, CommitInfo, EntryKind, Landing, MergePreview, PathEntry, TreeEntry
     from webapp.repositories.models import Repository
@@ -63,7 +65,7 @@ def list_commits(
     return list_history(repository, head, exclude=exclude, offset=offset, limit=limit, filters=filters)
 
 
-class LazyCommits:
+class LazyCommits(PinnedList["CommitInfo"]):
     """The commits of a ref as a sequence of which only what is asked for is read, newest first.
 
     Args:
@@ -78,6 +80,16 @@ class LazyCommits:
         self, repository: Repository, ref: str, *, not_in: str | None = None, filters: CommitFilter = EVERY
     ) -> None:
         self.repository, self.ref, self.not_in, self.filters = repository, ref, not_in, filters
+        self.pins: list[str | None] = [ref, not_in]
+
+    def pin(self, pins: list[str | None] | None) -> LazyCommits:
+        """Return the commits of the heads that the refs had when the list was pinned, or have now."""
+        if pins is None:
+            with git_refusals():
+                git = self.repository.git
+                pins = [git.resolve(self.ref), git.resolve(self.not_in) if self.not_in else None]
+        head, not_in = pins
+        return LazyCommits(self.repository, str(head), not_in=not_in, filters=self.filters)
 
     def __getitem__(self, part: slice) -> list[CommitInfo]:
         start = part.start or 0
@@ -183,6 +195,12 @@ def list_changes_between(
     """Return which files differ between two commits, or which of some, without their lines."""
     with git_refusals():
         return repository.git.list_changes(older, newer, ignore_whitespace=ignore_whitespace, paths=paths)
+
+
+def follow_file(repository: Repository, older: str, newer: str, path: str) -> FollowedFile | None:
+    """Return what became of a file of an older commit; None if the newer one does not have it."""
+    with git_refusals():
+        return repository.git.follow_file(older, newer, path)
 
 
 def compare_commits(

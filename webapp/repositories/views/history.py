@@ -42,7 +42,7 @@ def commits(request: HttpRequest, repo: str, rest: str = "") -> HttpResponse:
         repository,
         ref,
         filters=queries.CommitFilter.read_page(request.GET),
-        page=_page_number(request),
+        parameters=request.GET,
     )
     return show(request, "repositories/commits.html", page)
 
@@ -128,7 +128,7 @@ def branches(request: HttpRequest, repo: str) -> HttpResponse:
                 edits = fields["open_editor"] and fields["path"]
                 view = "edit" if edits else "tree"
                 return redirect(ref_url(repository, view, fields["name"], fields["path"] if edits else ""))
-    page = branches_page(principal, repository, q=request.GET.get("q", "").strip(), page=_page_number(request))
+    page = branches_page(principal, repository, q=request.GET.get("q", "").strip(), parameters=request.GET)
     return show(request, "repositories/branches.html", page, status=status, form=form)
 
 

@@ -39,8 +39,7 @@ if TYPE_CHECKING:
 @require_GET
 def repositories(request: HttpRequest) -> HttpResponse:
     """List the repositories that the reader can see."""
-    number = read_count(request.GET.get("page", "")) or 1
-    page = repositories_page(signed_in(request), q=request.GET.get("q", "").strip(), page=number)
+    page = repositories_page(signed_in(request), q=request.GET.get("q", "").strip(), parameters=request.GET)
     return pages.render(request, "repositories/repositories.html", page)
 
 
