@@ -16,6 +16,7 @@ from pygments.lexers import find_lexer_class_for_filename
 
 from webapp.core.budgets import spending
 from webapp.core.helpers import OutOfTime, call_helper
+from webapp.git.paths import decode_path
 from webapp.git.sequences import list_runs
 
 if TYPE_CHECKING:
@@ -175,8 +176,8 @@ class CodeDiff:
 def changed_file_of_delta(delta: pygit2.DiffDelta) -> ChangedFile:
     """Turn what Git says of one file of a comparison into a value."""
     return ChangedFile(
-        path=_path(delta.new_file.raw_path),
-        old_path=_path(delta.old_file.raw_path),
+        path=decode_path(delta.new_file.raw_path),
+        old_path=decode_path(delta.old_file.raw_path),
         old_blob=_zero(str(delta.old_file.id)),
         new_blob=_zero(str(delta.new_file.id)),
     )
@@ -184,15 +185,11 @@ def changed_file_of_delta(delta: pygit2.DiffDelta) -> ChangedFile:
 
 def paths_of_delta(delta: pygit2.DiffDelta) -> set[str]:
     """Return the names of one file of a comparison: two where it moved."""
-    return {_path(delta.new_file.raw_path), _path(delta.old_file.raw_path)}
+    return {decode_path(delta.new_file.raw_path), decode_path(delta.old_file.raw_path)}
 
 
 def _zero(sha: str) -> str:
     return sha if sha.strip("0") else ""
-
-
-def _path(raw: bytes) -> str:
-    return raw.decode("utf-8", "replace")
 
 
 def file_diff_of_patch(patch: pygit2.Patch) -> FileDiff:
@@ -226,8 +223,8 @@ def diff_texts(path: str, *, old: bytes | None, new: bytes, old_path: str = "") 
 def long_file_diff(delta: pygit2.DiffDelta) -> FileDiff:
     """Turn what Git says of a file that is too long to be compared by line into a value."""
     return FileDiff(
-        path=_path(delta.new_file.raw_path),
-        old_path=_path(delta.old_file.raw_path),
+        path=decode_path(delta.new_file.raw_path),
+        old_path=decode_path(delta.old_file.raw_path),
         status=_STATUSES.get(delta.status, "modified"),
         old_mode=_mode(delta.old_file.mode),
         new_mode=_mode(delta.new_file.mode),

@@ -28,7 +28,7 @@ from webapp.git.conflicts import (
 )
 from webapp.git.errors import BadChange, CannotRebase, MergeConflict, NothingChanged, TooBig
 from webapp.git.objects import FILE_MODES
-from webapp.git.paths import check_path
+from webapp.git.paths import decode_path, find_entry
 from webapp.git.program import run_git
 from webapp.git.values import CommitInfo, MergeMethod, MergePreview, Person
 
@@ -132,7 +132,7 @@ def _find_sides(git: GitRepository, path: str, *, target: str, source: str) -> S
     versions = {}
     for stage, sha in ((2, target), (3, source)):
         with suppress(KeyError):
-            entry = git.objects.find_commit(sha).tree[path]
+            entry = find_entry(git.objects.find_commit(sha).tree, path)
             versions[stage] = SideVersion(str(entry.id), int(entry.filemode or 0))
     return versions
 
@@ -228,7 +228,7 @@ def _settle(git: GitRepository, merged: str, resolutions: Mapping[str, Resolutio
         if isinstance(becomes, SideVersion):
             files[conflict.path] = (pygit2.Oid(hex=becomes.blob), FileMode(becomes.mode))
         elif becomes is not None:
-            files[check_path(conflict.path)] = (
+            files[conflict.path] = (
                 git.objects.create_blob(becomes),
                 mode if mode in FILE_MODES else FileMode.BLOB,
             )
@@ -305,13 +305,13 @@ def _read_stages(items: list[bytes]) -> dict[str, Stages]:
     for item in takewhile(bool, items):
         facts, path = item.split(b"\t", 1)
         mode, blob, stage = facts.decode().split()
-        stages[path.decode("utf-8", "replace")][int(stage)] = SideVersion(blob, int(mode, 8))
+        stages[decode_path(path)][int(stage)] = SideVersion(blob, int(mode, 8))
     if stages:
         return stages
     # Files that stand where Git would move others conflict, and are no versions of one file.
     words = iter(items[items.index(b"") + 1 :])
     for count in takewhile(bool, words):
-        paths = [path.decode("utf-8", "replace") for path in islice(words, int(count))]
+        paths = [decode_path(path) for path in islice(words, int(count))]
         if next(words).startswith(b"CONFLICT"):
             stages.update({path: {} for path in paths})
         next(words)

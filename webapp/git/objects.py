@@ -14,6 +14,7 @@ import pygit2
 from pygit2.enums import ConfigLevel, FileMode, ObjectType, RepositoryOpenFlag
 
 from webapp.git.errors import BadChange, GitError, NotStored, UnknownPath, UnknownRef
+from webapp.git.paths import decode_path, encode_path, find_entry
 from webapp.git.values import CommitInfo, EntryKind, Person, TreeEntry
 
 if TYPE_CHECKING:
@@ -127,8 +128,8 @@ class Objects:
         if not path:
             return tree
         try:
-            return tree[path]
-        except (KeyError, ValueError, pygit2.GitError) as error:
+            return find_entry(tree, path)
+        except (KeyError, pygit2.GitError) as error:
             msg = f"There is no {path} at {sha[:7]}."
             raise UnknownPath(msg) from error
 
@@ -178,7 +179,7 @@ class Objects:
         """Return every file below a folder."""
         index = pygit2.Index()
         index.read_tree(tree)
-        return {entry.path: (entry.id, entry.mode) for entry in index}
+        return {decode_path(entry.path): (entry.id, entry.mode) for entry in index}
 
     def create_blob(self, content: bytes) -> pygit2.Oid:
         """Write the content of a file."""
@@ -190,7 +191,7 @@ class Objects:
         _check_collisions(files)
         fresh = pygit2.Index()
         for path, (blob, mode) in files.items():
-            fresh.add(pygit2.IndexEntry(path, blob, mode))
+            fresh.add(pygit2.IndexEntry(encode_path(path), blob, mode))
         with storing():
             return str(fresh.write_tree(self.store))
 
@@ -203,8 +204,8 @@ def _check_plain(path: Path) -> None:
 
 
 def name_of(item: pygit2.Object) -> str:
-    """Return the name of something in a folder, with marks where it is no text."""
-    return bytes(item.raw_name or b"").decode("utf-8", "replace")
+    """Return the name of something in a folder as text."""
+    return decode_path(bytes(item.raw_name or b""))
 
 
 def kind_of(item: pygit2.Object) -> EntryKind:

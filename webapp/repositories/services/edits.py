@@ -69,7 +69,12 @@ class Edit:
     @property
     def saved_path(self) -> str:
         """Where the file lies afterwards."""
-        return self.target.strip("/") or self.path
+        return find_target(self.target, self.path)
+
+
+def find_target(typed: str, source: str) -> str:
+    """Return where a file is to lie: where it is, unless another path was typed."""
+    return source if typed == source else typed.strip("/ ") or source
 
 
 @dataclass(frozen=True, slots=True)
