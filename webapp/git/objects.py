@@ -210,7 +210,12 @@ def name_of(item: pygit2.Object) -> str:
 
 def kind_of(item: pygit2.Object) -> EntryKind:
     """Say whether something is a file, a folder, a link or a submodule."""
-    return _KINDS.get(int(item.filemode or 0), "folder" if item.type == ObjectType.TREE else "file")
+    return "folder" if item.type == ObjectType.TREE else kind_of_mode(int(item.filemode or 0))
+
+
+def kind_of_mode(mode: int) -> EntryKind:
+    """Return what an entry of this mode is."""
+    return _KINDS.get(mode, "file")
 
 
 @contextmanager

@@ -41,8 +41,10 @@ class ConflictView:
     """One file that conflicts, with what its reader has chosen so far."""
 
     path: str
-    is_ours: bool
-    is_theirs: bool
+    ours: str
+    """What it is on the source: file, folder, symlink, submodule; empty where there is none."""
+    theirs: str
+    """What it is on the target."""
     clashes: int
     places: list[PlaceView]
     """Those of a text that is not too long to be shown and has not too many."""
@@ -101,8 +103,8 @@ def _view(file: ConflictedFile, text: str, settlement: Settlement | None) -> Con
         take = settlement.take
     return ConflictView(
         path=file.path,
-        is_ours=file.is_ours,
-        is_theirs=file.is_theirs,
+        ours=file.ours.kind if file.ours else "",
+        theirs=file.theirs.kind if file.theirs else "",
         clashes=file.clashes,
         places=_list_places(file, settlement.takes if settlement else ())
         if text and file.clashes <= MOST_PLACES
