@@ -98,6 +98,15 @@ class Blob:
         return b"\0" in self.content[:8000]
 
     @property
+    def is_utf8(self) -> bool:
+        """Return whether the content is UTF-8."""
+        try:
+            self.content.decode()
+        except UnicodeDecodeError:
+            return False
+        return True
+
+    @property
     def text(self) -> str:
         """Return the content as text; bytes that are not UTF-8 become replacement characters."""
         return self.content.decode("utf-8", "replace")

@@ -53,7 +53,7 @@ def read_open(form: EditForm) -> FileDraft:
     """Return the file that is open, as it was typed."""
     names = ("source", "path", "content")
     source, target, text = (str(form.data.get(name, "")).replace("\0", "") for name in names)
-    return FileDraft(source, find_target(target, source), text)
+    return FileDraft(source, find_target(target, source=source), text)
 
 
 def add_refusal(form: Form, error: AppError) -> None:
