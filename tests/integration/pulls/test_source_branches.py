@@ -20,8 +20,8 @@ from webapp.datasets.services import intend_deletions
 from webapp.pulls import services
 from webapp.pulls.models import PullRequest
 from webapp.pulls.queries import pulls as queries
-from webapp.repositories.models import Repository
 from webapp.repositories import services as repositories
+from webapp.repositories.models import Repository
 from webapp.repositories.services import set_protection
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
