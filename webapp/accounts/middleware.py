@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from http import HTTPStatus
 
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.http import urlencode
 
 from webapp.accounts import permissions, queries, services
 from webapp.core import clock
-from webapp.core.errors import AppError
+from webapp.core.errors import AppError, Unauthenticated
 from webapp.core.http import HEALTH_PATHS
 from webapp.core.problems import problem_response
 
@@ -16,6 +19,14 @@ STREAMS = "/events/"
 """What goes on by itself while a page is open: no sign that anybody is there."""
 TOKEN_PREFIXES = ("/api/", STREAMS)
 """Where programs go: the REST API, and the streams of what happens."""
+
+
+def _follow_form(request: HttpRequest, response: HttpResponse, refusal: AppError | None) -> None:
+    """Keep a form whose author must sign in again, and forget it once it was sent."""
+    if refusal is not None and refusal.status == Unauthenticated.status and "Location" in response:
+        response["Location"] = f"{reverse('login')}?{urlencode({'next': services.keep_form(request)})}"
+    elif request.principal_by_session and response.status_code < HTTPStatus.BAD_REQUEST:  # type: ignore[attr-defined]
+        services.forget_kept_form(request)
 
 
 class PrincipalMiddleware:
@@ -34,6 +45,8 @@ class PrincipalMiddleware:
                 object=request.path,
                 detail={"status": refusal.status, "code": refusal.code, "address": request.META.get("REMOTE_ADDR", "")},
             )
+        if request.method == "POST":
+            _follow_form(request, response, refusal)
         return response
 
     def _answer(self, request: HttpRequest) -> HttpResponse:

@@ -91,6 +91,14 @@ def hidden(error: Hidden) -> Hidden:
     return error
 
 
+class MethodNotAllowed(AppError):
+    """The address takes other methods."""
+
+    status = 405
+    title = "Nothing to see here"
+    default_code = "method_not_allowed"
+
+
 class Conflict(AppError):
     """It is in another state than the request supposes."""
 

@@ -13,7 +13,7 @@ from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
 from django.utils.http import urlencode
 
-from webapp.core.errors import AppError, BadRequest, Broken, NotFound, TooLarge, UnsupportedMedia
+from webapp.core.errors import AppError, BadRequest, Broken, MethodNotAllowed, NotFound, TooLarge, UnsupportedMedia
 from webapp.core.failures import explain_failure
 from webapp.core.problems import problem_response
 
@@ -38,7 +38,16 @@ class ErrorMiddleware:
             message = f"Send text in UTF-8, not in {request.encoding[:40]}."
             request.encoding = "utf-8"
             return self._answer(request, UnsupportedMedia(message, code="unknown_charset"))
-        return self.get_response(request)
+        response = self.get_response(request)
+        if response.status_code == MethodNotAllowed.status and not response.content:
+            return self._answer_method(request, response)
+        return response
+
+    def _answer_method(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
+        """Say why an address that only takes forms shows nothing."""
+        answer = self._answer(request, MethodNotAllowed(f"This address does not take {request.method}."))
+        answer["Allow"] = response["Allow"]
+        return answer
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         """Answer for the errors we know; None leaves the rest to Django, which logs it."""

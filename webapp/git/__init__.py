@@ -16,7 +16,8 @@ Modules:
     texts: encodings, byte order marks and line ends of text files.
     conflicts: files that a merge leaves open, and how they are settled.
     entries: the keys and values of a TOML file, told apart where both sides change them.
-    paths: which file names may be written.
+    paths: how file names are written as text, and which may be written.
+    trailers: trailers of commit messages, such as co-authors.
     http_backend: clone, fetch and push.
     identity: whose copy a repository is, and how new.
     fingerprint: whether its branches may have moved.

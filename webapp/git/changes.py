@@ -66,7 +66,9 @@ def _apply(change: Change, files: Files, objects: Objects) -> None:
         del files[change.path]
     if change.delete:
         return
-    path = check_path(change.move_to if change.move_to is not None else change.path)
+    path = change.path if change.move_to is None else change.move_to
+    if path != change.path or old is None:  # a pushed file keeps its name, whatever it is
+        check_path(path)
     if change.move_to is not None and path in files:
         raise BadChange(path, "there is a file already")
     if change.content is None:

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from webapp.git.entries import pair_entries, read_entries
 from webapp.git.errors import BadChange
+from webapp.git.objects import kind_of_mode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+
+    from webapp.git.values import EntryKind
 
 __all__ = [
     "TAKES",
@@ -38,10 +41,15 @@ _RUN = re.compile(rb"^(<+|=+|>+)", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class SideVersion:
-    """What one commit has at a path: the name of a blob and its mode."""
+    """What one commit has at a path: the name of a blob or folder and its mode."""
 
     blob: str
     mode: int
+
+    @property
+    def kind(self) -> EntryKind:
+        """Whether it is a file, a folder, a link or a submodule."""
+        return kind_of_mode(self.mode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +116,11 @@ class ConflictedFile:
     def is_theirs(self) -> bool:
         """Whether the other side has it."""
         return self.theirs is not None
+
+    @property
+    def has_folder(self) -> bool:
+        """Whether it is a folder on one side, so that only one of the two can stay."""
+        return any(side is not None and side.kind == "folder" for side in (self.ours, self.theirs))
 
     @property
     def clashes(self) -> int:

@@ -18,6 +18,7 @@ from webapp.core.budgets import spending
 from webapp.core.characters import HIDDEN, describe, fold, has_hidden, list_hidden, look_alike
 from webapp.core.helpers import OutOfTime, call_helper
 from webapp.core.sequences import list_runs
+from webapp.git.paths import decode_path
 from webapp.git.texts import TextForm, decode, is_binary, read_form
 
 if TYPE_CHECKING:
@@ -256,8 +257,8 @@ def _name_hidden(lines: Sequence[tuple[int, str]], side: OneOf["before", "after"
 def changed_file_of_delta(delta: pygit2.DiffDelta) -> ChangedFile:
     """Turn what Git says of one file of a comparison into a value."""
     return ChangedFile(
-        path=_path(delta.new_file.raw_path),
-        old_path=_path(delta.old_file.raw_path),
+        path=decode_path(delta.new_file.raw_path),
+        old_path=decode_path(delta.old_file.raw_path),
         old_blob=_zero(str(delta.old_file.id)),
         new_blob=_zero(str(delta.new_file.id)),
     )
@@ -274,15 +275,11 @@ def adds_hidden(patch: pygit2.Patch, new: bytes | None) -> bool:
 
 def paths_of_delta(delta: pygit2.DiffDelta) -> set[str]:
     """Return the names of one file of a comparison: two where it moved."""
-    return {_path(delta.new_file.raw_path), _path(delta.old_file.raw_path)}
+    return {decode_path(delta.new_file.raw_path), decode_path(delta.old_file.raw_path)}
 
 
 def _zero(sha: str) -> str:
     return sha if sha.strip("0") else ""
-
-
-def _path(raw: bytes) -> str:
-    return raw.decode("utf-8", "replace")
 
 
 def file_diff_of_patch(patch: pygit2.Patch, *, old: bytes | None, new: bytes | None) -> FileDiff:
@@ -326,8 +323,8 @@ def diff_texts(path: str, *, old: bytes | None, new: bytes, old_path: str = "") 
 def long_file_diff(delta: pygit2.DiffDelta) -> FileDiff:
     """Turn what Git says of a file that is too long to be compared by line into a value."""
     return FileDiff(
-        path=_path(delta.new_file.raw_path),
-        old_path=_path(delta.old_file.raw_path),
+        path=decode_path(delta.new_file.raw_path),
+        old_path=decode_path(delta.old_file.raw_path),
         status=_STATUSES.get(delta.status, "modified"),
         old_mode=_mode(delta.old_file.mode),
         new_mode=_mode(delta.new_file.mode),

@@ -9,6 +9,7 @@ import pygit2
 from pygit2.enums import SortMode
 
 from webapp.git.objects import Objects, describe_commit, name_of
+from webapp.git.paths import find_entry
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,14 +59,14 @@ def find_last_commits(repository: Path, sha: str, path: str) -> dict[str, Commit
 
 def _id_at(commit: pygit2.Commit, path: str) -> pygit2.Oid | None:
     try:
-        return commit.tree[path].id
+        return find_entry(commit.tree, path).id
     except KeyError:
         return None
 
 
 def _ids_in_folder(commit: pygit2.Commit, path: str) -> dict[str, str]:
     try:
-        tree = commit.tree[path] if path else commit.tree
+        tree = find_entry(commit.tree, path) if path else commit.tree
     except KeyError:
         return {}
     return {name_of(item): str(item.id) for item in tree} if isinstance(tree, pygit2.Tree) else {}

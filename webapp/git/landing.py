@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from webapp.git import merges
 from webapp.git.compare import list_differing_names
+from webapp.git.paths import decode_path
 from webapp.git.program import run_git
 from webapp.git.repository import GitRepository
 from webapp.git.values import Landing
@@ -56,4 +57,4 @@ def _is_only_base(git: GitRepository, base: str, *, source: str, target: str) ->
 
 
 def _decode(names: frozenset[bytes]) -> frozenset[str]:
-    return frozenset(name.decode("utf-8", "replace") for name in names)
+    return frozenset(decode_path(name) for name in names)

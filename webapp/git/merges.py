@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice, takewhile
 from tempfile import NamedTemporaryFile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pygit2
 from pygit2.enums import DeltaStatus, FileMode
@@ -28,7 +28,7 @@ from webapp.git.conflicts import (
 )
 from webapp.git.errors import BadChange, CannotRebase, MergeConflict, NothingChanged, TooBig
 from webapp.git.objects import FILE_MODES
-from webapp.git.paths import check_path
+from webapp.git.paths import decode_path, find_entry
 from webapp.git.program import run_git
 from webapp.git.values import CommitInfo, MergeMethod, MergePreview, Person
 
@@ -47,6 +47,27 @@ _NEVER = datetime(2000, 1, 1, tzinfo=UTC)
 """Author and date of commits that are written for a comparison and never land."""
 Stages = dict[int, SideVersion]
 """What a conflict consists of: of the base (1), of the target (2) and of the source (3)."""
+_FILE_AND_FOLDER = "CONFLICT (file/directory)"
+_TYPES_DIFFER = "CONFLICT (distinct modes)"
+
+
+class _Merged(NamedTuple):
+    """What Git makes of two commits."""
+
+    tree: str
+    stages: dict[str, Stages]
+    """By path, as the commits name it."""
+    invented: dict[str, str]
+    """Names in the tree that Git made up, for want of a place for both sides, each with the path that it stands for."""
+    crossed: frozenset[str]
+    """Paths that are a file on one side and a folder on the other."""
+
+
+class _Conflict(NamedTuple):
+    """One message of `merge-tree` about paths that conflict."""
+
+    kind: str
+    paths: list[str]
 
 
 def preview_merge(git: GitRepository, *, source: str, target: str) -> MergePreview:
@@ -60,11 +81,11 @@ def preview_merge(git: GitRepository, *, source: str, target: str) -> MergePrevi
         if base == str(older.id):  # it has nothing of its own, and Git need not be started to say so
             return MergePreview(clean=True, tree=str(newer.tree_id))
     try:
-        tree, stages = _merge_trees(git, source=source, target=target)
+        merged = _merge_trees(git, source=source, target=target)
     except TooBig:
         return MergePreview(clean=False, conflicts=("(both change files that are too large to be merged)",))
-    paths = tuple(stages) or tuple(_find_marked(git, tree, target=target, source=source))
-    return MergePreview(clean=not paths, conflicts=paths, tree=tree)
+    paths = tuple(merged.stages) or tuple(_find_marked(git, merged.tree, target=target, source=source))
+    return MergePreview(clean=not paths, conflicts=paths, tree=merged.tree)
 
 
 def preview_merge_on(git: GitRepository, *, base: str, source: str, target: str) -> MergePreview:
@@ -81,10 +102,8 @@ def _write_stand_in(git: GitRepository, sha: str, *parents: str) -> str:
     return git.objects.write_commit(tree, parents, "", _NOBODY, _NOBODY, authored_at=_NEVER, committed_at=_NEVER)
 
 
-def _merge_trees(
-    git: GitRepository, *, source: str, target: str, mark: int = GIT_MARK
-) -> tuple[str, dict[str, Stages]]:
-    """Merge two commits; return the tree, and what the base (1), the target (2) and the source (3) have of conflicts."""
+def _merge_trees(git: GitRepository, *, source: str, target: str, mark: int = GIT_MARK) -> _Merged:
+    """Merge two commits."""
     with NamedTemporaryFile(prefix="tributary-attributes-") if mark != GIT_MARK else nullcontext() as attributes:
         if attributes is not None:
             attributes.write(f"* conflict-marker-size={mark}\n".encode())
@@ -102,7 +121,10 @@ def _merge_trees(
             accept=(0, 1),
         )
     tree, *rest = result.stdout.split(b"\0")
-    return tree.decode(), _read_stages(rest) if result.returncode else {}
+    if not result.returncode:
+        return _Merged(tree.decode(), {}, {}, frozenset())
+    stages, conflicts = _read_stages(rest)
+    return _Merged(tree.decode(), *_name_as_committed(stages, conflicts))
 
 
 def read_conflicts(git: GitRepository, *, source: str, target: str) -> list[ConflictedFile]:
@@ -113,15 +135,21 @@ def read_conflicts(git: GitRepository, *, source: str, target: str) -> list[Conf
 
     """
     state = preview_merge(git, source=source, target=target)
-    # Of a name that is no text nobody can say which file is meant.
-    if state.conflicts and (not state.tree or any("\ufffd" in path for path in state.conflicts)):
+    if state.conflicts and not state.tree:
         raise MergeConflict(state.conflicts)
-    _tree, stages = _merge_trees(git, source=source, target=target)
-    sides = {path: stages.get(path) or _find_sides(git, path, target=target, source=source) for path in state.conflicts}
-    readable = {path: versions for path, versions in stages.items() if _is_readable(git, versions)}
+    merge = _merge_trees(git, source=source, target=target)
+    sides = {
+        path: merge.stages.get(path) or _find_sides(git, path, target=target, source=source) for path in state.conflicts
+    }
+    for path in merge.crossed:
+        folders = _find_sides(git, path, target=target, source=source)
+        sides[path] = sides[path] | {stage: side for stage, side in folders.items() if side.kind == "folder"}
+    readable = {
+        path: sides[path] for path, versions in merge.stages.items() if versions and _is_readable(git, sides[path])
+    }
     texts = [_read_version(git, version) for versions in readable.values() for version in versions.values()]
     marks = ConflictMarks.fit(texts, ours=target, theirs=source)
-    tree, _ = _merge_trees(git, source=source, target=target, mark=marks.size)
+    tree = _merge_trees(git, source=source, target=target, mark=marks.size).tree
     return [
         _describe_conflict(git, tree, path, versions, marks, is_readable=path in readable)
         for path, versions in sides.items()
@@ -132,7 +160,7 @@ def _find_sides(git: GitRepository, path: str, *, target: str, source: str) -> S
     versions = {}
     for stage, sha in ((2, target), (3, source)):
         with suppress(KeyError):
-            entry = git.objects.find_commit(sha).tree[path]
+            entry = find_entry(git.objects.find_commit(sha).tree, path)
             versions[stage] = SideVersion(str(entry.id), int(entry.filemode or 0))
     return versions
 
@@ -159,7 +187,7 @@ def _describe_conflict(
     if not is_readable or ours is None or theirs is None:
         return file
     try:
-        merged = bytes(git.objects.store[tree][path].data).decode()
+        merged = bytes(find_entry(git.objects.store[tree], path).data).decode()
     except (KeyError, UnicodeDecodeError):
         return file
     segments = cut_ends(read_marked(merged, marks), ours=_read_version(git, ours), theirs=_read_version(git, theirs))
@@ -174,11 +202,11 @@ def _find_marked(git: GitRepository, tree: str, *, target: str, source: str) -> 
 
     Git 2.39 does so where one side renames a file to a place at which both sides add the same other one.
     """
-    ours, theirs = git.objects.find_commit(target), git.objects.find_commit(source).tree
+    ours, theirs = git.objects.find_commit(target), git.objects.list_all(git.objects.find_commit(source).tree)
     mark = re.compile(rb"^<{7,} " + str(ours.id).encode(), re.MULTILINE)
     for delta in ours.tree.diff_to_tree(git.objects.store[tree]).deltas:
-        path, merged = delta.new_file.path, delta.new_file.id
-        if delta.status == DeltaStatus.DELETED or (path in theirs and theirs[path].id == merged):
+        path, merged = decode_path(delta.new_file.raw_path), delta.new_file.id
+        if delta.status == DeltaStatus.DELETED or theirs.get(path, (None,))[0] == merged:
             continue
         blob = git.objects.store.get(merged)
         if isinstance(blob, pygit2.Blob) and mark.search(blob.data):
@@ -222,16 +250,21 @@ def _settle(git: GitRepository, merged: str, resolutions: Mapping[str, Resolutio
     """Return the tree of a merge in which each file that conflicts is what somebody wants it to be."""
     check_contents([resolution.content or b"" for resolution in resolutions.values()])
     files = git.objects.list_all(git.objects.store[merged])
-    for conflict in read_conflicts(git, source=source, target=target):
+    for name, path in _merge_trees(git, source=source, target=target).invented.items():
+        files[path] = files.pop(name)
+    # A folder before what is in it: a file in the place of a folder that keeps files is refused.
+    for conflict in sorted(read_conflicts(git, source=source, target=target), key=lambda conflict: conflict.path):
         becomes = settle(conflict, resolutions[conflict.path])
         _unused, mode = files.pop(conflict.path, (None, FileMode.BLOB))
-        if isinstance(becomes, SideVersion):
-            files[conflict.path] = (pygit2.Oid(hex=becomes.blob), FileMode(becomes.mode))
-        elif becomes is not None:
-            files[check_path(conflict.path)] = (
-                git.objects.create_blob(becomes),
-                mode if mode in FILE_MODES else FileMode.BLOB,
-            )
+        if becomes is None or (isinstance(becomes, SideVersion) and becomes.kind == "folder"):
+            continue
+        if conflict.has_folder:
+            files = {path: file for path, file in files.items() if not path.startswith(f"{conflict.path}/")}
+        files[conflict.path] = (
+            (pygit2.Oid(hex=becomes.blob), FileMode(becomes.mode))
+            if isinstance(becomes, SideVersion)
+            else (git.objects.create_blob(becomes), mode if mode in FILE_MODES else FileMode.BLOB)
+        )
     return git.objects.write_tree(files)
 
 
@@ -299,23 +332,44 @@ def prepare_revert(git: GitRepository, *, sha: str, target: str, message: str, a
     return reverted
 
 
-def _read_stages(items: list[bytes]) -> dict[str, Stages]:
-    """Read what `merge-tree` says after the tree: versions of files that conflict, and then words about all files."""
+def _read_stages(items: list[bytes]) -> tuple[dict[str, Stages], list[_Conflict]]:
+    """Read what `merge-tree` says after the tree: versions of files that conflict, and then messages about all files."""
     stages: dict[str, Stages] = defaultdict(dict)
     for item in takewhile(bool, items):
         facts, path = item.split(b"\t", 1)
         mode, blob, stage = facts.decode().split()
-        stages[path.decode("utf-8", "replace")][int(stage)] = SideVersion(blob, int(mode, 8))
-    if stages:
-        return stages
-    # Files that stand where Git would move others conflict, and are no versions of one file.
+        stages[decode_path(path)][int(stage)] = SideVersion(blob, int(mode, 8))
+    conflicts = []
     words = iter(items[items.index(b"") + 1 :])
     for count in takewhile(bool, words):
-        paths = [path.decode("utf-8", "replace") for path in islice(words, int(count))]
-        if next(words).startswith(b"CONFLICT"):
-            stages.update({path: {} for path in paths})
+        paths = [decode_path(path) for path in islice(words, int(count))]
+        conflict = _Conflict(next(words).decode(), paths)
+        conflicts += [conflict] if conflict.kind.startswith("CONFLICT") else []
         next(words)
-    return stages
+    return stages, conflicts
+
+
+def _name_as_committed(
+    stages: Mapping[str, Stages], conflicts: Iterable[_Conflict]
+) -> tuple[dict[str, Stages], dict[str, str], frozenset[str]]:
+    """Give files that conflict the names that they have in the commits.
+
+    Git writes a file that is a folder on the other side, or of another type there, as `keep.txt~93ed93d…`.
+    """
+    invented: dict[str, str] = {}
+    crossed = set()
+    for kind, paths in conflicts:
+        if kind in {_FILE_AND_FOLDER, _TYPES_DIFFER}:
+            real = min(paths, key=len)
+            invented.update({path: real for path in paths if path != real})
+            crossed |= {real} if kind == _FILE_AND_FOLDER else set()
+    if not stages:
+        # Files that stand where Git would move others conflict, and are no versions of one file.
+        return {path: {} for conflict in conflicts for path in conflict.paths}, invented, frozenset(crossed)
+    named: dict[str, Stages] = defaultdict(dict)
+    for path, versions in stages.items():
+        named[invented.get(path, path)].update(versions)
+    return dict(named), invented, frozenset(crossed)
 
 
 def _is_text(content: bytes) -> bool:

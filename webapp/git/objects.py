@@ -14,6 +14,7 @@ import pygit2
 from pygit2.enums import ConfigLevel, FileMode, ObjectType, RepositoryOpenFlag
 
 from webapp.git.errors import BadChange, GitError, NotStored, UnknownPath, UnknownRef
+from webapp.git.paths import decode_path, encode_path, find_entry
 from webapp.git.texts import decode_as
 from webapp.git.values import CommitInfo, EntryKind, Person, TreeEntry
 
@@ -128,8 +129,8 @@ class Objects:
         if not path:
             return tree
         try:
-            return tree[path]
-        except (KeyError, ValueError, pygit2.GitError) as error:
+            return find_entry(tree, path)
+        except (KeyError, pygit2.GitError) as error:
             msg = f"There is no {path} at {sha[:7]}."
             raise UnknownPath(msg) from error
 
@@ -179,7 +180,7 @@ class Objects:
         """Return every file below a folder."""
         index = pygit2.Index()
         index.read_tree(tree)
-        return {entry.path: (entry.id, entry.mode) for entry in index}
+        return {decode_path(entry.path): (entry.id, entry.mode) for entry in index}
 
     def create_blob(self, content: bytes) -> pygit2.Oid:
         """Write the content of a file."""
@@ -191,7 +192,7 @@ class Objects:
         _check_collisions(files)
         fresh = pygit2.Index()
         for path, (blob, mode) in files.items():
-            fresh.add(pygit2.IndexEntry(path, blob, mode))
+            fresh.add(pygit2.IndexEntry(encode_path(path), blob, mode))
         with storing():
             return str(fresh.write_tree(self.store))
 
@@ -204,13 +205,18 @@ def _check_plain(path: Path) -> None:
 
 
 def name_of(item: pygit2.Object) -> str:
-    """Return the name of something in a folder, with marks where it is no text."""
-    return bytes(item.raw_name or b"").decode("utf-8", "replace")
+    """Return the name of something in a folder as text."""
+    return decode_path(bytes(item.raw_name or b""))
 
 
 def kind_of(item: pygit2.Object) -> EntryKind:
     """Say whether something is a file, a folder, a link or a submodule."""
-    return _KINDS.get(int(item.filemode or 0), "folder" if item.type == ObjectType.TREE else "file")
+    return "folder" if item.type == ObjectType.TREE else kind_of_mode(int(item.filemode or 0))
+
+
+def kind_of_mode(mode: int) -> EntryKind:
+    """Return what an entry of this mode is."""
+    return _KINDS.get(mode, "file")
 
 
 @contextmanager

@@ -1,14 +1,63 @@
-"""Which file names may be written; the refusals follow the attacks that Git itself had to fix."""
+"""How file names are written as text, and which may be written; the refusals follow the attacks that Git had to fix."""
 
 from __future__ import annotations
 
+import re
 import unicodedata
+from typing import TYPE_CHECKING
 
 from webapp.git.errors import BadChange
+
+if TYPE_CHECKING:
+    import pygit2
 
 MAX_PATH_BYTES = 1024
 MAX_PART_BYTES = 255
 MAX_DEPTH = 40
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\udc80-\udcff]|\\(?=x[0-9a-f]{2})")
+_ESCAPED = re.compile(rb"\\x([0-9a-f]{2})")
+
+
+def decode_path(raw: bytes | str) -> str:
+    r"""Return the text that stands for a path everywhere outside Git: pages, addresses, REST, the database.
+
+    Git allows any bytes in a name. Bytes that are not UTF-8, control characters and line breaks are written as `\xhh`,
+    as is a backslash that would otherwise begin such an escape. Different paths therefore have different texts.
+    """
+    text = raw if isinstance(raw, str) else raw.decode("utf-8", "surrogateescape")
+    return _UNPRINTABLE.sub(lambda match: "".join(f"\\x{byte:02x}" for byte in _encode(match[0])), text)
+
+
+def encode_path(path: str) -> bytes:
+    """Return the bytes of a path from its text.
+
+    Raises:
+        ValueError: the text stands for no path, or another text stands for that path.
+
+    """
+    raw = _ESCAPED.sub(lambda match: bytes.fromhex(match[1].decode()), path.encode())
+    if decode_path(raw) != path:
+        msg = f"{path!r} is not how a path is written."
+        raise ValueError(msg)
+    return raw
+
+
+def find_entry(tree: pygit2.Tree, path: str) -> pygit2.Object:
+    """Return what a tree has at a path.
+
+    Raises:
+        KeyError: it has nothing there.
+
+    """
+    try:
+        # pygit2 takes bytes that are not UTF-8 as Python writes names of files.
+        return tree[encode_path(path).decode("utf-8", "surrogateescape")]
+    except ValueError as error:
+        raise KeyError(path) from error
+
+
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
 
 
 def _folds_to_dot_git(part: str) -> bool:

@@ -27,8 +27,8 @@ from webapp.git.errors import (
 )
 from webapp.git.identity import Identity, advance_identity, read_identity
 from webapp.git.locks import UNCHANGED_SECONDS, Lease, find_locks, hold_lease, remove_leftovers, remove_stale_locks
-from webapp.git.objects import MAX_FILE_BYTES, Objects, describe_commit, kind_of
-from webapp.git.paths import check_path
+from webapp.git.objects import MAX_FILE_BYTES, Objects, describe_commit, kind_of, name_of
+from webapp.git.paths import check_path, find_entry
 from webapp.git.program import run_git
 from webapp.git.values import Blob, Change, CommitInfo, EntryKind, PathEntry, Person, TreeEntry
 
@@ -397,8 +397,8 @@ class GitRepository:
         if not path:
             return "folder"
         try:
-            return kind_of(self.objects.find_commit(sha).tree[path])
-        except (KeyError, ValueError, pygit2.GitError):
+            return kind_of(find_entry(self.objects.find_commit(sha).tree, path))
+        except (KeyError, pygit2.GitError):
             return None
 
     def describe_paths(self, sha: str, paths: Iterable[str]) -> dict[str, PathEntry]:
@@ -411,13 +411,13 @@ class GitRepository:
             folders.setdefault(path.rpartition("/")[0], []).append(path)
         for folder, inside in folders.items():
             try:
-                tree = root[folder] if folder else root
-            except (KeyError, ValueError, pygit2.GitError):
+                tree = find_entry(root, folder) if folder else root
+            except (KeyError, pygit2.GitError):
                 continue
             for path in inside if isinstance(tree, pygit2.Tree) else ():
                 try:
-                    item = root if path == "." else tree[path.rpartition("/")[2]]
-                except (KeyError, ValueError, pygit2.GitError):
+                    item = root if path == "." else find_entry(tree, path.rpartition("/")[2])
+                except (KeyError, pygit2.GitError):
                     continue
                 entries[path] = _describe_entry(item)
         return entries
@@ -470,7 +470,7 @@ class GitRepository:
         for path, item in files:
             kind = kind_of(item)
             target = folder.joinpath(*path.split("/"))
-            # Names that are no text look alike when they are made one.
+            # A file system can take two names for one.
             if kind in {"symlink", "submodule"} or not _is_safe(path) or target.exists():
                 left_out.append(path)
             elif kind == "folder":
@@ -607,6 +607,6 @@ def _is_safe(path: str) -> bool:
 
 def _describe_entry(item: pygit2.Object) -> PathEntry:
     if isinstance(item, pygit2.Tree):
-        names = tuple(f"{entry.name}/" if isinstance(entry, pygit2.Tree) else str(entry.name) for entry in item)
+        names = tuple(f"{name_of(entry)}/" if isinstance(entry, pygit2.Tree) else name_of(entry) for entry in item)
         return PathEntry(str(item.id), is_folder=True, names=names)
     return PathEntry(str(item.id), is_folder=False, is_program=item.filemode == FileMode.BLOB_EXECUTABLE)

@@ -102,6 +102,15 @@ class Blob:
         return is_binary(self.content)
 
     @property
+    def is_utf8(self) -> bool:
+        """Return whether the content is UTF-8."""
+        try:
+            self.content.decode()
+        except UnicodeDecodeError:
+            return False
+        return True
+
+    @property
     def text(self) -> str:
         """Return the content as text, in its own encoding as far as that can be told."""
         return decode(self.content)

@@ -10,6 +10,7 @@ from django import forms
 from webapp.git.conflicts import TAKES, Resolution, Take
 from webapp.pulls.queries.expected import Expected
 from webapp.pulls.rules import states
+from webapp.repositories.rules.texts import normalise_lines, restore_lines
 
 if TYPE_CHECKING:
     from django.http import QueryDict
@@ -54,7 +55,7 @@ class EditCommentForm(CommentForm):
 class RemarkForm(CommentForm):
     """A remark on a line of code, or on a dataset, one of its rows or a cell of that."""
 
-    path = forms.CharField(required=False)
+    path = forms.CharField(required=False, strip=False)
     start_line = forms.IntegerField(required=False, min_value=1)
     line = forms.IntegerField(required=False, min_value=1)
     side = forms.ChoiceField(required=False, choices=[("head", "After"), ("base", "Before")])
@@ -142,8 +143,7 @@ class Settlement:
             return Resolution(path=path, take=_TAKES[self.take])
         if self.take == EACH:
             return Resolution(path=path, takes=tuple(_TAKES[take] for take in self.takes if take in _TAKES))
-        text = self.content.replace("\n", "\r\n") if self.ends == "crlf" else self.content
-        return Resolution(path=path, content=text.encode())
+        return Resolution(path=path, content=restore_lines(self.content, old=b"\r\n" if self.ends == "crlf" else b""))
 
 
 class SettleForm(UpdateForm):
@@ -158,7 +158,7 @@ class SettleForm(UpdateForm):
         for number in (name.removeprefix("path-") for name in data if name.startswith("path-")):
             take = data.get(f"take-{number}", "")
             if take:
-                content = data.get(f"content-{number}", "").replace("\r\n", "\n")
+                content = normalise_lines(data.get(f"content-{number}", ""))
                 takes = tuple(data.getlist(f"places-{number}")[:MAX_PLACES])
                 chosen[str(data[f"path-{number}"])] = Settlement(take, content, data.get(f"ends-{number}", ""), takes)
         return chosen

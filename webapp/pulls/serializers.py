@@ -287,12 +287,17 @@ class BranchUpdateSerializer(NullIsAbsent):
 # --- what conflicts -------------------------------------------------------------------------------
 
 
+KIND_HELP = "file, folder, symlink or submodule; null if this side has none"
+
+
 class ConflictedFileSerializer(NounSerializer):
     """A file that the source and the target change in ways that Git cannot join."""
 
     path = serializers.CharField()
     in_source = serializers.BooleanField(source="is_ours", help_text="false where the source has removed it")
     in_target = serializers.BooleanField(source="is_theirs", help_text="false where the target has removed it")
+    source_kind = TextOrNull(source="ours.kind", help_text=KIND_HELP)
+    target_kind = TextOrNull(source="theirs.kind", help_text=KIND_HELP)
     clashes = serializers.IntegerField(help_text="places with lines of both; 0 where it is taken as a whole")
     content = TextOrNull(source="marked", help_text="with marks around what clashes; null where it is taken as a whole")
 

@@ -66,7 +66,7 @@ MAX_DRAFTS = 30
 class EditForm(forms.Form):
     """A file with the message and branch of its commit, and the other files that go into it."""
 
-    path = forms.CharField(max_length=2000, required=False, strip=True)
+    path = forms.CharField(max_length=2000, required=False, strip=False)
     content = forms.CharField(required=False, strip=False, widget=forms.Textarea)
     message = forms.CharField(max_length=300, strip=True)
     details = forms.CharField(max_length=10_000, required=False, widget=forms.Textarea)

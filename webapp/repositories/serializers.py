@@ -20,6 +20,7 @@ from webapp.repositories.rules.states import PublicationState
 from webapp.repositories.rules.webhooks import SHAPE_CHOICES, TRIBUTARY
 
 ROLES = ("reader", "writer", "maintainer")
+PATH_HELP = r"bytes of a name that are not UTF-8, and control characters, are written as `\xhh`"
 
 
 class WebAddress(Text):
@@ -214,7 +215,7 @@ class HiddenCharactersSerializer(NounSerializer):
 class FileDiffSerializer(NounSerializer):
     """What happened to one file."""
 
-    path = serializers.CharField()
+    path = serializers.CharField(help_text=PATH_HELP)
     old_path = serializers.CharField()
     status = serializers.ChoiceField(choices=["added", "deleted", "modified", "renamed", "copied", "retyped"])
     additions = serializers.IntegerField()
@@ -255,7 +256,7 @@ class EntrySerializer(NounSerializer):
 
     type = serializers.ChoiceField(choices=["file", "folder", "symlink", "submodule"], source="kind")
     name = serializers.CharField()
-    path = serializers.CharField()
+    path = serializers.CharField(help_text=PATH_HELP)
     sha = serializers.CharField()
     size = serializers.IntegerField(allow_null=True)
 
@@ -264,7 +265,7 @@ class FileSerializer(NounSerializer):
     """A file with its content."""
 
     type = serializers.ChoiceField(choices=["file", "symlink", "submodule"])
-    path = serializers.CharField()
+    path = serializers.CharField(help_text=PATH_HELP)
     sha = serializers.CharField(help_text="of the file's content; of a submodule, its commit, and the content is empty")
     commit = serializers.CharField(help_text="that the ref stands for")
     size = serializers.IntegerField()

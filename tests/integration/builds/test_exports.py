@@ -98,11 +98,11 @@ def test_the_exports_of_a_repository_have_a_part_of_the_disk(
     assert len(list_exports()) == 3
 
 
-def test_names_that_are_no_text_and_look_alike_are_left_out(repository: Repository) -> None:
+def test_names_that_are_no_text_are_left_out(repository: Repository) -> None:
     raw = repository.git.objects.store
     blob = bytes.fromhex(str(raw.create_blob(b"x")))
     tree = raw.write(ObjectType.TREE, b"".join(b"100644 " + name + b"\0" + blob for name in (b"a", b"x\xfe", b"x\xff")))
     someone = pygit2.Signature("x", "x@example.org")
     sha = str(raw.create_commit(None, someone, someone, "m", tree, []))
     folder = trees.export(repository=repository, sha=sha)
-    assert len(list(folder.iterdir())) == 2
+    assert [file.name for file in folder.iterdir()] == ["a"]

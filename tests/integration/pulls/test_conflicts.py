@@ -132,6 +132,18 @@ def test_lines_keep_their_ends(repository: Repository, pull: PullRequest) -> Non
     assert read_file(repository, "fix", "code.py") == b"a = 1\r\nb = 'both'\r\n"
 
 
+def test_a_text_of_mixed_line_ends_is_not_edited_by_hand(repository: Repository, pull: PullRequest) -> None:
+    for branch, word in (("fix", "ours"), ("master", "theirs")):
+        repositories.a_commit(repository, {"code.py": f"a = 1\r\nb = '{word}'\nc\r\n"}, branch=branch)
+    client = a_client(a_person("wim", "writer"))
+    page = client.get(PAGE)
+    file = page.context["files"][0]
+    assert (file.content, file.take) == ("", "")
+    assert "Its lines end in different ways" in page.content.decode()
+    client.post(PAGE, {**a_form(repository), "take-1": "theirs"})
+    assert read_file(repository, "fix", "code.py") == b"a = 1\r\nb = 'theirs'\nc\r\n"
+
+
 def test_who_may_not_push_sees_the_conflicts_and_is_refused(repository: Repository, pull: PullRequest) -> None:
     client = a_client(a_person("rolf", "reader"))
     head = repository.git.get_head("fix")

@@ -19,6 +19,7 @@ from webapp.comparisons.models import Comparison
 from webapp.core import clock
 from webapp.core.errors import Conflict, InvalidInput, Unavailable
 from webapp.git import locks, merges
+from webapp.git.values import Change, Person
 from webapp.pulls.models import Merge, PullDataset, PullRequest
 from webapp.pulls.pages.conversation import read_conversation
 from webapp.pulls.rules import approvals, states
@@ -372,3 +373,32 @@ def test_a_merge_whose_commit_is_not_there_is_given_up(pull: PullRequest) -> Non
     assert (pull.state, heads(pull)) == (PullState.OPEN, before)
     assert Merge.objects.get(pull=pull).state == MergeState.ABANDONED
     assert merge(pull).state == MergeState.BUILDING
+
+
+def test_a_squash_names_everybody_who_wrote_a_part(pull: PullRequest) -> None:
+    maker = make.maker_of(pull.repository)
+    wim = make.a_member(pull.repository, "writer", "wim")
+    git = pull.repository.git
+    head = pull.head_sha
+    for number, (author, message) in enumerate(
+        [
+            (Person(name="Nora", email="Nora@example.org"), "One\n\nReviewed-by: R <r@example.org>\nCloses: #7"),
+            (Person(name="N.", email="nora@example.org"), "Two\n\nReviewed-by: R <r@example.org>"),
+            (Person(name="Ines at home", email="ines@localhost"), "Three"),
+            (Person(name="wim", email="wim@example.org"), "Four\n\nCo-authored-by: olek <olek@example.org>"),
+        ]
+    ):
+        content = Change(path=f"{number}.txt", content=b"x")
+        head = git.prepare_commit(parent=head, message=message, changes=[content], author=author)
+    make.a_commit(pull.repository, {"other.txt": "x"})
+    clean = git.objects.find_commit(merges.prepare_merge(
+        git, source=heads(pull), target=head, method="merge", message="Update", author=Person(name="Mira", email="m@x.y")
+    ))  # fmt: skip
+    pull.head_sha, pull.body = str(clean.id), "Why.\n\nCo-authored-by: W <wim@localhost>"
+    sha = merging.prepare_commit(pull=pull, by=wim, method=states.SQUASH, target_sha=heads(pull))
+    commit = git.get_commit(sha)
+    assert commit.author.email == f"{maker.username}@example.org"
+    assert commit.message == (
+        f"Change (#{pull.number})\n\nWhy.\n\nCo-authored-by: W <wim@localhost>\nCo-authored-by: Nora <Nora@example.org>\n"
+        "Reviewed-by: R <r@example.org>\nCloses: #7\nCo-authored-by: olek <olek@example.org>\n"
+    )

@@ -20,6 +20,7 @@ from webapp.datasets.services import intend_deletions
 from webapp.pulls import services
 from webapp.pulls.models import PullRequest
 from webapp.pulls.queries import pulls as queries
+from webapp.repositories import services as repositories
 from webapp.repositories.models import Repository
 from webapp.repositories.services import set_protection
 
@@ -106,6 +107,19 @@ def test_a_closed_pull_request_is_opened_again_with_its_branch(repository: Repos
     client.post(f"{HERE}/restore-branch")
     services.reopen_pull(pull=pull, by=by)
     assert pull.state == "open"
+
+
+def test_an_open_pull_request_restores_its_branch_by_a_button(repository: Repository) -> None:
+    pull, by = a_pull(repository), make.maker_of(repository)
+    client = a_client(a_user(repository, "writer"))
+    assert "Restore branch" not in read_page(client, HERE)
+    assert "Delete branch" not in read_page(client, HERE)
+    repositories.delete_branch(repository=repository, name="fix", by=by)
+    assert f'action="{HERE}/restore-branch"' in read_page(client, HERE)
+    assert "Restore branch" not in read_page(a_client(a_user(repository, "reader")), HERE)
+    assert "fix is back" in client.post(f"{HERE}/restore-branch", follow=True).text
+    assert repository.git.get_head("fix") == pull.head_sha
+    assert "Restore branch" not in read_page(client, HERE)
 
 
 def test_rest_restores_once_and_says_what_came_back(repository: Repository, pull: PullRequest) -> None:

@@ -169,6 +169,11 @@ def test_push_of_other_refs_is_refused(clone: Clone) -> None:
         assert "only branches and tags" in clone.git("push", "origin", f"HEAD:{ref}", fails=True)
     clone.git("push", "origin", "HEAD:refs/tags/v1")
     assert "has the name of a branch" in clone.git("push", "origin", "HEAD:refs/tags/master", fails=True)
+    assert "there is a tag 'v1'" in clone.git("push", "origin", "HEAD:refs/heads/V1", fails=True)
+    both = ("HEAD:refs/heads/both", "HEAD:refs/tags/both")
+    assert "both" in clone.git("push", "origin", *both, fails=True)
+    assert "folder of the other" in clone.git("push", "origin", "HEAD:refs/heads/master/x", fails=True)
+    assert "unique without case" in clone.git("push", "origin", "HEAD:refs/heads/Master/x", fails=True)
 
 
 def test_push_of_two_names_that_differ_in_case_only_is_refused(clone: Clone) -> None:

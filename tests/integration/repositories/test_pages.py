@@ -170,6 +170,51 @@ def test_branch_is_deleted(web: Client, repository: Repository) -> None:
     assert "default branch" in _text(answer)
 
 
+LOSSY = {
+    "latin.txt": b"caf\xe9\nna\xefve\n",
+    "mixed.txt": b"a\r\nb\nc\r\n",
+    "mac.txt": b"a\rb\r",
+    "cr.txt": b"a\r\r\nb\r\n",
+    "utf16.csv": "a;b\n".encode("utf-16-le")[1:].replace(b"\0", b"\xff"),
+}
+EXACT = {
+    "bom.txt": b"\xef\xbb\xbfa\r\n",
+    "open.txt": b"\n\na",
+    "feed.py": "a\f\v\u2028b\x1b\u0085\n".encode(),
+    "none.txt": b"",
+}
+
+
+def test_the_editor_changes_no_byte_that_nobody_touched(web: Client, repository: Repository, ines: Principal) -> None:
+    changes = [Change(path=path, content=content) for path, content in {**LOSSY, **EXACT}.items()]
+    services.commit_files(repository=repository, branch="master", message="m", changes=changes, by=ines)
+    head = queries.get_head(repository, "master")
+    for path, content in {**LOSSY, **EXACT}.items():
+        page = web.get(f"/r/nyc/edit/master/{path}")
+        is_lossy = path in LOSSY
+        assert bool(page.context["read_only"]) == is_lossy, path
+        assert ("The text is read-only here." in _text(page)) == is_lossy, path
+        shown = page.context["form"].initial["content"]
+        sent = re.sub(r"\r\n|\r|\n", "\r\n", shown)
+        fields = {"source": path, "path": path, "content": sent, "message": "Change", "target": "direct", "head": head}
+        address = f"/r/nyc/edit/master/{path}"
+        assert "leave every file as it is" in _text(web.post(address, fields), 422), path
+        assert not [name for name in _open_beside(web, "edit", "README.md", "README.md", fields) if "draft" in name], (
+            path
+        )
+        if is_lossy:
+            assert "is read-only here." in _text(web.post(address, {**fields, "content": sent + "x"}), 422)
+        moved = f"moved/{path}"
+        assert web.post(address, {**fields, "path": moved}).status_code == 302
+        head = queries.get_head(repository, "master")
+        assert queries.read_file(repository, "master", moved) == content
+        if not is_lossy:
+            fields |= {"path": moved, "source": moved, "content": sent + "x", "head": head}
+            assert web.post(f"/r/nyc/edit/master/{moved}", fields).status_code == 302
+            assert queries.read_file(repository, "master", moved) == content + b"x"
+            head = queries.get_head(repository, "master")
+
+
 def test_edit_commits_and_keeps_line_ends(web: Client, repository: Repository) -> None:
     make.a_commit(repository, {"crlf.txt": "a\r\nb\r\n", "lf.txt": "a\n"})
     _edit(web, repository, "crlf.txt", "a\r\nc\r\n")

@@ -129,6 +129,16 @@ def test_create_branch_refuses_illegal_names(repository: Repository, ines: Princ
     assert queries.list_branch_names(repository) == ["master"]
 
 
+@pytest.mark.parametrize("name", ["v1", "V1", "feature", "Feature", "master/x", "Feature/y"])
+def test_create_branch_refuses_names_that_clash(repository: Repository, ines: Principal, name: str) -> None:
+    make.a_branch(repository, "feature/x")
+    store = repository.git.objects.store
+    store.references.create("refs/tags/v1", store.head.target)
+    with pytest.raises(Conflict) as error:
+        services.create_branch(repository=repository, name=name, by=ines)
+    assert error.value.code == "branch_exists"
+
+
 @pytest.mark.parametrize("name", ["feature/x", "Feature/X", "FEATURE/x", "Master"])
 def test_create_branch_refuses_taken_names_in_any_case(repository: Repository, ines: Principal, name: str) -> None:
     make.a_branch(repository, "feature/x")

@@ -148,6 +148,32 @@ def test_markdown_is_cleaned_and_its_headings_fit_the_page() -> None:
     assert 'class="mdtable"' in shown
 
 
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("3. a\n5. b", ['<ol start="3">', '<li value="5">b']),
+        ("1. a\n1. b", ["<ol>\n<li>a</li>\n<li>b</li>"]),
+        ("1. a\n\n   7. in\n   9. in\n2. b", ['<ol start="7">', '<li value="9">in', "<li>\n<p>b</p>"]),
+        ("|a|b|c|d|\n|:-|:-:|-:|-|\n|1|2|3|4|", ['class="left">1', 'class="center">2', 'class="right">3', "<td>4"]),
+        ("![a *b*](https://example.org/x.png)", ['href="https://example.org/x.png" rel="noopener noreferrer">a b</a>']),
+        ("![](javascript:x) [![in](a.png)](b)", ["![](javascript:x)", '<a href="b" rel="noopener noreferrer">in</a>']),
+        ("(https://a.b/c_(d)?e=1&f=2).", ['(<a href="https://a.b/c_(d)?e=1&amp;f=2" ', "</a>)."]),
+        (
+            "www.a.b, `https://a.b` http:// xhttps://a.b",
+            ['href="http://www.a.b"', "<code>https://a.b</code> http:// xhttps"],
+        ),
+        (
+            "- [ ] a\n- [X] b\n- [x](c)\n\n[ ] d",
+            ['aria-label="not done"> a', 'aria-label="done" checked=""> b', "[ ] d"],
+        ),
+        ("@ines. `@ines`", ['<span class="mention">@ines</span>. <code>@ines</code>']),
+    ],
+)
+def test_markdown_keeps_what_its_author_wrote(text: str, parts: list[str]) -> None:
+    shown = markdown.render(text)
+    assert [part for part in parts if part not in shown] == [], shown
+
+
 def test_an_empty_state_says_why_in_the_words_of_its_block() -> None:
     template = Template('{% load ui %}{% empty_state "table" "No rows" %}\n  Where\n  {{ why }}.\n{% endempty_state %}')
     assert "<p>Where a &lt; b.</p>" in template.render(Context({"why": "a < b"}))

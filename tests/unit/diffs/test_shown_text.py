@@ -16,8 +16,8 @@ import pytest
 
 from jobs.encoding import encode_row
 from jobs.engine.read.stored_rows import to_rows
-from webapp.comparisons.rules.row_values import UnfitError, compare
 from webapp.core.templatetags.ui import value as show
+from webapp.datasets.rules.row_values import UnfitError, compare
 
 INF, NAN = float("inf"), float("nan")
 AT = dt.datetime(2020, 1, 1, 10)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import pygit2
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pygit2.enums import FileMode
 
 from webapp.git import merges
 from webapp.git.conflicts import (
@@ -208,6 +210,95 @@ def test_a_line_without_an_end_stays_without_one() -> None:
     segments = ("a\n", Clash("b\r\n", "c\n"))
     assert cut_ends(segments, ours=b"a\nb", theirs=b"a\nc\n") == ("a\n", Clash("b", "c\n"))
     assert cut_ends(("a\n",), ours=b"a", theirs=b"a") == ("a\n",)
+
+
+F, L, M = FileMode.BLOB, FileMode.LINK, FileMode.COMMIT
+LONG = b"".join(b"line %d\n" % number for number in range(30))
+Version = dict[str, tuple[bytes, FileMode]]
+
+
+def write_version(git: GitRepository, version: Version, *parents: str) -> str:
+    """Write a commit of files of any mode; the content of a submodule is the name of its commit."""
+    tree = git.objects.write_tree(
+        {
+            path: (pygit2.Oid(hex=content.decode()) if mode == M else git.objects.create_blob(content), mode)
+            for path, (content, mode) in {"z": (b"z", F), **version}.items()
+        }
+    )
+    return git.objects.write_commit(tree, parents, "m", ME, ME)
+
+
+@pytest.mark.parametrize(
+    ("base", "ours", "theirs", "kinds"),
+    [
+        ({}, {"k": (b"f", F)}, {"k/a": (b"a", F), "k/b": (b"b", F)}, ("file", "folder")),
+        ({}, {"k/a": (b"a", F)}, {"k": (b"f", F)}, ("folder", "file")),
+        ({"k": (b"1", F)}, {"k": (b"2", F)}, {"k/a/b": (b"a", F)}, ("file", "folder")),
+        ({"k/a": (b"1", F)}, {"k": (b"2", F)}, {"k/a": (b"2", F)}, ("file", "folder")),
+        ({}, {"k": (b"f", L)}, {"k/a": (b"a", F)}, ("symlink", "folder")),
+        ({}, {"k": (b"1" * 40, M)}, {"k/a": (b"a", F)}, ("submodule", "folder")),
+        ({}, {"k": (b"f", F)}, {"k": (b"z", L)}, ("file", "symlink")),
+        ({"k": (b"1", F)}, {"k": (b"2", F)}, {"k": (b"z", L)}, ("file", "symlink")),
+        ({"k": (b"1", F)}, {"k": (b"z", L)}, {"k": (b"2", F)}, ("symlink", "file")),
+        ({}, {"k": (b"z", L)}, {"k": (b"1" * 40, M)}, ("symlink", "submodule")),
+        ({}, {"k": (b"f", F)}, {"k": (b"1" * 40, M)}, ("file", "submodule")),
+        (
+            {"old": (LONG, F)},
+            {"k": (LONG + b"x\n", F)},
+            {"old": (LONG + b"y\n", F), "k/a": (b"a", F)},
+            ("file", "folder"),
+        ),
+        ({}, {r"d\xe9/k": (b"f", F)}, {r"d\xe9/k/a": (b"a", F)}, ("file", "folder")),
+    ],
+)
+def test_conflicts_have_no_names_that_git_invented(
+    tmp_path: Path, base: Version, ours: Version, theirs: Version, kinds: tuple[str, str]
+) -> None:
+    git = GitRepository.init(tmp_path / "r.git", branch="master")
+    root = write_version(git, base)
+    target, source = write_version(git, ours, root), write_version(git, theirs, root)
+    path, *inside = sorted(merges.preview_merge(git, source=source, target=target).conflicts)
+    assert path in {"k", r"d\xe9/k"}
+    assert set(inside) <= {"k/a"}
+    [file] = [file for file in merges.read_conflicts(git, source=source, target=target) if file.path == path]
+    assert file.ours is not None
+    assert file.theirs is not None
+    assert (file.path, file.segments, (file.ours.kind, file.theirs.kind)) == (path, (), kinds)
+    takes = {"ours": ours, "theirs": theirs, "content": {path: (b"new", F)}}
+    for take, version in takes.items():
+        resolutions = [Resolution(path=path, take="ours" if take == "content" else take) for path in inside]  # type: ignore[arg-type]
+        resolutions.append(
+            Resolution(path=path, content=b"new") if take == "content" else Resolution(path=path, take=take)  # type: ignore[arg-type]
+        )
+        sha = merges.prepare_merge(
+            git, source=source, target=target, method="merge", message="m", author=ME, resolutions=resolutions
+        )
+        expected = {name: file for name, file in version.items() if name.startswith(path)}
+        assert git.get_commit(sha).tree == git.get_commit(write_version(git, expected)).tree
+
+
+def test_a_file_in_the_place_of_a_folder_that_stays_is_refused(tmp_path: Path) -> None:
+    git = GitRepository.init(tmp_path / "r.git", branch="master")
+    root = write_version(git, {"k/a": (b"1", F)})
+    target, source = write_version(git, {"k": (b"2", F)}, root), write_version(git, {"k/a": (b"2", F)}, root)
+    resolutions = [Resolution(path="k", take="ours"), Resolution(path="k/a", take="theirs")]
+    with pytest.raises(BadChange, match="k is a file, not a folder"):
+        merges.prepare_merge(
+            git, source=source, target=target, method="merge", message="m", author=ME, resolutions=resolutions
+        )
+
+
+def test_names_of_files_like_those_that_git_invents_stay(tmp_path: Path) -> None:
+    git = GitRepository.init(tmp_path / "r.git", branch="master")
+    root = write_version(git, {})
+    source = write_version(git, {"k/a": (b"a", F)}, root)
+    own = {f"k~{source}": (b"own", F)}
+    target = write_version(git, {"k": (b"f", F), **own}, root)
+    assert merges.preview_merge(git, source=target, target=source).conflicts == ("k",)
+    sha = merges.prepare_merge(
+        git, source=target, target=source, method="merge", message="m", author=ME, resolutions=[Resolution(path="k", take="theirs")]
+    )  # fmt: skip
+    assert set(git.list_files(sha)) == {"k", f"k~{source}", "z"}
 
 
 def test_files_in_the_way_of_others_are_named_and_resolved(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from webapp.accounts.rules.sight import SensitiveRule
 from webapp.core.errors import InvalidInput
 from webapp.repositories.rules.ancestry import Candidate, choose_parent, fallback_chain
-from webapp.repositories.rules.names import check_new_branch_name, check_repository_name
+from webapp.repositories.rules.names import check_new_branch_name, check_repository_name, explain_clash
 from webapp.repositories.rules.pipeline import read_folders, read_sensitive
 
 
@@ -103,3 +103,26 @@ key = ["id"]
 )
 def test_a_file_that_cannot_be_read_says_nothing_of_sensitive_columns(text: str) -> None:
     assert read_sensitive(text.encode()) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("feature/x", "exists already"),
+        ("FEATURE/X", "unique without case"),
+        ("feature", "folder of the other"),
+        ("Feature", "unique without case"),
+        ("feature/x/y", "folder of the other"),
+        ("feature/X/y", "unique without case"),
+        ("Feature/z", "unique without case"),
+        ("v1", "a tag 'V1'"),
+        ("feature/z", ""),
+        ("feature/xy", ""),
+        ("features", ""),
+        ("v1/x", ""),
+    ],
+)
+def test_branches_that_clash_in_a_clone_are_refused(name: str, words: str) -> None:
+    clash = explain_clash(name, branches=["master", "feature/x"], tags=["V1", "release/2"])
+    assert words in clash
+    assert bool(words) == bool(clash)

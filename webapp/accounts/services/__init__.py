@@ -5,6 +5,7 @@ Modules:
     provider: what the sign-in provider says of who comes back from it, asked within limits.
     single_sign_on: accounts of people for whom the provider vouches, with their groups.
     sessions: sessions of people, which end one by one or together.
+    kept_forms: what was typed when a session ended, for its author.
     people: passwords of people, and whether an account is active.
     passwords: new passwords, compared with a list of common ones.
     audit: acts as rows of the audit log, chained by one sealer.
@@ -41,6 +42,9 @@ from webapp.accounts.rules.roles import Role
 from webapp.accounts.rules.scopes import SCOPES
 from webapp.accounts.rules.sight import SensitiveRule
 from webapp.accounts.services.audit import record_audit as record_audit
+from webapp.accounts.services.kept_forms import find_kept_form as find_kept_form
+from webapp.accounts.services.kept_forms import forget_kept_form as forget_kept_form
+from webapp.accounts.services.kept_forms import keep_form as keep_form
 from webapp.accounts.services.people import (
     ADMIN_PASSWORD_FILE,
     CHANGED,

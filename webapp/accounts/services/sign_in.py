@@ -77,6 +77,12 @@ def remember_device(request: HttpRequest, *, user: User) -> str:
     return signing.dumps({"id": device["id"] or secrets.token_hex(16), "people": people}, salt=DEVICE_SALT)
 
 
+def find_last_user(request: HttpRequest) -> int | None:
+    """Return the id of the user who signed in last with this browser, or None."""
+    people = _read_device(request)["people"]
+    return int(people[0]) if people else None
+
+
 def _find_device(request: HttpRequest, *, username: str) -> str:
     device = _read_device(request)
     is_own = bool(device["id"]) and User.objects.filter(username=username, pk__in=device["people"]).exists()

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
+from webapp.core.templatetags.markdown import list_mentions
 
 MOST = 50
-"""So many names of one text are looked at."""
-_CODE = re.compile(r"^(```|~~~).*?^\1[^\n]*$|`[^`\n]*`", re.DOTALL | re.MULTILINE)
-_NAME = re.compile(r"(?<![\w@/.+-])@([\w.+-]{1,150})")
+"""Maximum number of names that are looked up for one text."""
 
 
 def find_mentions(text: str) -> frozenset[str]:
-    """Return the names behind an @ outside of code, in lower case; a point that ends a sentence is no part of one."""
-    names = (name.lower().rstrip(".+-") for name in _NAME.findall(_CODE.sub(" ", text)))
-    return frozenset(list(dict.fromkeys(name for name in names if name))[:MOST])
+    """Return the users' names in a text, in lower case."""
+    return frozenset(list(dict.fromkeys(list_mentions(text)))[:MOST])

@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('pulls', '0029_freshness'),
+        ('pulls', '0030_refreshed'),
     ]
 
     operations = [

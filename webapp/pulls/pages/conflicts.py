@@ -13,6 +13,7 @@ from webapp.pulls.forms import EACH
 from webapp.pulls.pages.head import PullHead, frame, load, read_head
 from webapp.pulls.queries.conflicts import read_conflicts
 from webapp.repositories.pages.text import find_language
+from webapp.repositories.rules.texts import explain_read_only
 
 if TYPE_CHECKING:
     from webapp.core.principals import Principal
@@ -41,15 +42,19 @@ class ConflictView:
     """One file that conflicts, with what its reader has chosen so far."""
 
     path: str
-    is_ours: bool
-    is_theirs: bool
+    ours: str
+    """What it is on the source: file, folder, symlink, submodule; empty where there is none."""
+    theirs: str
+    """What it is on the target."""
     clashes: int
     places: list[PlaceView]
     """Those of a text that is not too long to be shown and has not too many."""
     mark: int
     """How long the marks in the text are."""
     content: str
-    """To be edited; empty where it is no text."""
+    """To be edited; empty if it is not text, or cannot be edited."""
+    read_only: str
+    """Why it cannot be edited, if that is not for its length."""
     ends: str
     """crlf where the lines of the file end so; browsers always send them."""
     language: str
@@ -85,8 +90,9 @@ def read_page(principal: Principal, repository: str, number: int, *, chosen: Map
     files, left = [], MAX_TEXT
     for file in conflicts.files:
         text = _write_text(file, head)
+        read_only = explain_read_only(text.encode())
         left -= len(text)
-        files.append(_view(file, text if left >= 0 else "", chosen.get(file.path)))
+        files.append(_view(file, text if left >= 0 else "", read_only, chosen.get(file.path)))
     return replace(page, source_sha=conflicts.head, target_sha=conflicts.target_head, files=files)
 
 
@@ -95,20 +101,23 @@ def _write_text(file: ConflictedFile, head: PullHead) -> str:
     return replace(file.marks, ours=head.source, theirs=head.target).write(file.segments)
 
 
-def _view(file: ConflictedFile, text: str, settlement: Settlement | None) -> ConflictView:
-    take = BY_HAND if text else ""
-    if settlement is not None and (text or settlement.take not in (BY_HAND, EACH)):
+def _view(file: ConflictedFile, text: str, read_only: str, settlement: Settlement | None) -> ConflictView:
+    editable = "" if read_only else text
+    take = BY_HAND if editable else ""
+    offered = {BY_HAND: bool(editable), EACH: bool(text)}
+    if settlement is not None and offered.get(settlement.take, True):
         take = settlement.take
     return ConflictView(
         path=file.path,
-        is_ours=file.is_ours,
-        is_theirs=file.is_theirs,
+        ours=file.ours.kind if file.ours else "",
+        theirs=file.theirs.kind if file.theirs else "",
         clashes=file.clashes,
         places=_list_places(file, settlement.takes if settlement else ())
         if text and file.clashes <= MOST_PLACES
         else [],
         mark=file.marks.size,
-        content=settlement.content if text and settlement is not None else text,
+        content=settlement.content if editable and settlement is not None else editable,
+        read_only=read_only,
         ends="crlf" if "\r\n" in text else "",
         language=find_language(file.path),
         take=take,

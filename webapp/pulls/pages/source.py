@@ -1,4 +1,4 @@
-"""The source branch of a pull request that is over: deleting it, and bringing it back."""
+"""The source branch of a pull request: deleting it once that is over, and restoring it."""
 
 from __future__ import annotations
 
@@ -31,10 +31,8 @@ class SourceBranch:
 def read_source(loaded: Loaded, head: PullHead) -> SourceBranch | None:
     """Return what the reader may do with the branch; None where that is nothing."""
     pull = loaded.pull
-    if pull.state == PullState.OPEN or not head.may_write:
-        return None
     is_deleted = not loaded.facts.source_exists
-    if not is_deleted and not _is_left(pull):
+    if not head.may_write or (not is_deleted and not _is_left(pull)):
         return None
     name = "pull-restore-branch" if is_deleted else "pull-delete-branch"
     return SourceBranch(pull.source, pull.head_sha, is_deleted, reverse(name, args=[head.repository, head.number]))
@@ -43,7 +41,7 @@ def read_source(loaded: Loaded, head: PullHead) -> SourceBranch | None:
 def _is_left(pull: PullRequest) -> bool:
     """Return whether nothing needs the branch any more, and it has nothing that the pull request does not show."""
     repository = pull.repository
-    return (
+    return pull.state != PullState.OPEN and (
         queries.find_head(repository, pull.source) == pull.head_sha
         and pull.source != repository.default_branch
         and find_protection(repository, pull.source) is None

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from webapp.core.errors import AppError
+from webapp.git.texts import decode
 from webapp.pulls.queries import pulls as queries
 from webapp.repositories import queries as repositories
 
@@ -62,7 +63,7 @@ def read_lines(pull: PullRequest, anchor: Mapping[str, Any], *, head: str = "") 
     head, path = head or pull.head_sha, str(anchor["path"])
     try:
         commit, path = _find_at_base(pull, head, path) if anchor["side"] == BASE else (head, path)
-        text = repositories.read_file(pull.repository, commit, path).decode(errors="replace")
+        text = decode(repositories.read_file(pull.repository, commit, path))
     except AppError:
         return None  # the file is not there, or too big to be read
     lines = text.removesuffix("\n").split("\n") if text else []

@@ -25,16 +25,18 @@ from webapp.core.errors import AppError, Conflict, InvalidInput, PermissionDenie
 from webapp.datasets import queries as datasets
 from webapp.dispatch.stamps import Stamp
 from webapp.git.errors import GitError
-from webapp.git.values import Person
+from webapp.git.trailers import Trailer, add_trailers, name_co_author, read_trailers
 from webapp.pulls.errors import MergeBlocked
 from webapp.pulls.models import Merge, PullRequest
 from webapp.pulls.queries import pulls as queries
+from webapp.pulls.queries.approvers import MOST_COMMITS
 from webapp.pulls.queries.expected import check_head
 from webapp.pulls.queries.loads import find_load_refusal, list_loads
 from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.states import MERGE_GOES_ON, MergeState, PullState
 from webapp.pulls.services.pulls import refresh_pull
 from webapp.pulls.services.remarks import record_event
+from webapp.repositories import queries as repository_queries
 from webapp.repositories import services as repositories
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 
     from webapp.builds.models import Build
     from webapp.core.principals import Principal
+    from webapp.git.values import CommitInfo
 
 logger = logging.getLogger(__name__)
 RESUME_AFTER = timedelta(seconds=5)
@@ -141,7 +144,6 @@ def prepare_commit(*, pull: PullRequest, by: Principal, method: str, target_sha:
         Conflict: files conflict, which it names.
 
     """
-    author = pull.author
     return repositories.prepare_merge(
         repository=pull.repository,
         source_sha=pull.head_sha,
@@ -149,9 +151,7 @@ def prepare_commit(*, pull: PullRequest, by: Principal, method: str, target_sha:
         method="squash" if method == states.SQUASH else "merge",
         message=_write_message(pull, method),
         by=by,
-        author=Person(
-            name=author.get_full_name() or author.username, email=author.email or f"{author.username}@localhost"
-        ),
+        author=repositories.sign(pull.author),
     )
 
 
@@ -203,8 +203,36 @@ def insert_merge(
 
 def _write_message(pull: PullRequest, method: str) -> str:
     if method == states.SQUASH:
-        return f"{pull.title} (#{pull.number})\n\n{pull.body}".strip() + "\n"
+        message = f"{pull.title} (#{pull.number})\n\n{pull.body}"
+        return add_trailers(message, _list_trailers(pull, read_trailers(message)))
     return f"Merge pull request #{pull.number} from {pull.source}\n\n{pull.title}\n"
+
+
+def _list_trailers(pull: PullRequest, present: Sequence[Trailer]) -> list[Trailer]:
+    """Return the trailers of a squash: the authors of its commits other than its own, and trailers of the commits."""
+    commits = queries.list_own_commits(pull, limit=MOST_COMMITS)[::-1]
+    named = [name_co_author(commit.author) for commit in commits if _has_own_work(pull, commit)]
+    trailers = [*present, *named, *(trailer for commit in commits for trailer in read_trailers(commit.message))]
+    usernames = accounts.find_usernames({trailer.co_author for trailer in trailers if trailer.co_author})
+    author = repositories.sign(pull.author)
+    seen = {author.email.lower(), pull.author.username}
+    distinct = []
+    for trailer in trailers:
+        if (address := trailer.co_author) is not None:
+            names = {address, usernames.get(address, address)}
+            if names & seen:
+                continue
+            seen |= names
+        distinct.append(trailer)
+    return distinct
+
+
+def _has_own_work(pull: PullRequest, commit: CommitInfo) -> bool:
+    """Return whether a commit has work of its author: a merge that Git makes by itself has none."""
+    if len(commit.parents) < 2:
+        return True
+    target, source = commit.parents[:2]
+    return repository_queries.merge_state(pull.repository, source, target).tree != commit.tree
 
 
 def _land(merge: Merge, by: Principal) -> None:

@@ -10,6 +10,7 @@ from django.db import transaction
 from webapp.accounts.permissions import check_repository
 from webapp.core import clock
 from webapp.core.errors import Conflict, InvalidInput
+from webapp.git.trailers import add_trailers, name_co_author
 from webapp.git.values import Change
 from webapp.pulls import signals
 from webapp.pulls.models import Comment, PullRequest
@@ -143,9 +144,7 @@ def _write_message(comments: Sequence[Comment], message: str, *, paths: Collecti
     if not message:
         what = f"suggestion on {next(iter(paths))}" if len(comments) == 1 else f"{len(comments)} suggestions"
         message = f"Apply {what}"
-    people = [repository_services.sign(author) for author in others.values()]
-    trailers = [f"Co-authored-by: {person.name} <{person.email}>" for person in people]
-    return "\n".join([message, *(["", *trailers] if trailers else []), ""])
+    return add_trailers(message, [name_co_author(repository_services.sign(author)) for author in others.values()])
 
 
 def _resolve(pull: PullRequest, comments: Sequence[Comment], *, by: Principal) -> None:

@@ -15,6 +15,7 @@ from webapp.repositories.pages.text import find_language, problems_of
 from webapp.repositories.queries import branches as branch_queries
 from webapp.repositories.queries import code
 from webapp.repositories.queries.parquet import LINES_SUFFIX, FileLines, is_parquet, make_lines
+from webapp.repositories.rules.texts import explain_read_only
 from webapp.repositories.services.edits import encode_draft, find_old, show_content
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ class EditPage:
     path: str
     crumbs: tuple[Crumb, ...]
     content: str
+    read_only: str
+    """Why its text cannot be changed here; empty if it can."""
     language: str
     rows: EditedRows | None
     """What it takes to edit the file by cells; None where it holds no rows."""
@@ -94,7 +97,7 @@ def edit_page(
     if not common.is_branch:
         message = f"{ref[:40]} is a commit; files are edited on a branch."
         raise NotFound(message, code="not_a_branch")
-    content, rows = "", None
+    content, rows, read_only = "", None, ""
     if mode != "new":
         if code.find_submodule(repository, head or common.head, path):
             message = f"{path} is a submodule. Change it with Git."
@@ -102,6 +105,7 @@ def edit_page(
         blob = code.read_blob(repository, head or common.head, path)
         if mode == "edit":
             content, rows = _open_file(blob)
+            read_only = "" if is_parquet(path) else explain_read_only(blob.content)
     publication = branch_queries.get_publication(repository, common.ref, common.head)
     paths = code.list_files(repository, common.head) if mode != "delete" else []
     folder = path.strip("/") if mode == "new" else path.rpartition("/")[0]
@@ -111,8 +115,9 @@ def edit_page(
         path=path if mode != "new" else (f"{path.strip('/')}/" if path else ""),
         crumbs=crumbs(repository, common.ref, path),
         content=content,
+        read_only=read_only,
         language=find_language(path) or ("python" if mode == "new" else ""),
-        rows=rows,
+        rows=rows if not read_only else None,
         problems_json=json.dumps(problems_of(publication, path)),
         default_message={"new": "", "delete": f"Delete {path.rpartition('/')[2]}"}.get(mode, suggest_message(path)),
         suggested_branch=_suggest_branch(repository, principal.username),

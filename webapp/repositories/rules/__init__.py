@@ -9,5 +9,6 @@ Modules:
     patterns: patterns that path rules and owners name files and datasets with.
     checks: the checks that a protection may require.
     states: states of publications.
+    texts: which texts a form can edit without changing other bytes.
     webhooks: what webhooks receive, and when it is tried again.
 """

@@ -10,7 +10,7 @@ from webapp.core.errors import AppError, Conflict, PermissionDenied
 from webapp.git.errors import HeadMoved, RefLocked
 from webapp.repositories import permissions
 from webapp.repositories.errors import git_refusals
-from webapp.repositories.rules.names import check_new_branch_name
+from webapp.repositories.rules.names import check_new_branch_name, explain_clash
 from webapp.repositories.services.announcements import announce
 from webapp.repositories.services.copies import check_copy
 from webapp.repositories.services.deletions import carry_out, intend_deletion
@@ -23,19 +23,13 @@ if TYPE_CHECKING:
     from webapp.repositories.models import Repository
 
 
-def check_branch_is_free(*, repository: Repository, name: str) -> None:
-    """Refuse a name that another branch has, in whatever case."""
-    taken = repository.branches.filter(name_lower=name.lower()).first()
-    if taken is not None:
-        other = "" if taken.name == name else f": names are unique without case, and there is '{taken.name}'"
-        message = f"Branch '{name}' exists already{other}."
-        raise Conflict(message, code="branch_exists", errors={"name": [message]})
-
-
 def check_branch_name_is_free(*, repository: Repository, name: str) -> None:
     """Refuse a name that a new branch cannot have."""
     check_new_branch_name(name)
-    check_branch_is_free(repository=repository, name=name)
+    with git_refusals():
+        tags = repository.git.list_tags()
+    if clash := explain_clash(name, branches=repository.branches.values_list("name", flat=True), tags=tags):
+        raise Conflict(clash, code="branch_exists", errors={"name": [clash]})
 
 
 def create_branch(

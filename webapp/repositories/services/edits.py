@@ -13,6 +13,7 @@ from webapp.git.values import Change
 from webapp.repositories import queries
 from webapp.repositories.errors import git_refusals
 from webapp.repositories.queries.parquet import LINES_SUFFIX, is_parquet, make_lines, make_parquet
+from webapp.repositories.rules.texts import explain_read_only, normalise_lines, restore_lines
 from webapp.repositories.services.commits import commit_files, commit_to_new_branch
 
 if TYPE_CHECKING:
@@ -69,7 +70,12 @@ class Edit:
     @property
     def saved_path(self) -> str:
         """Where the file lies afterwards."""
-        return self.target.strip("/") or self.path
+        return find_target(self.target, source=self.path)
+
+
+def find_target(typed: str, *, source: str) -> str:
+    """Return where a file is to lie: where it is, unless another path was typed."""
+    return source if typed == source else typed.strip("/ ") or source
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +209,7 @@ def is_changed(draft: FileDraft, *, repository: Repository, head: str) -> bool:
     if old is None or draft.target != draft.path:
         return True
     if is_parquet(draft.path):
-        return _end_lines(draft.text) != show_content(draft.path, old)
+        return normalise_lines(draft.text) != show_content(draft.path, old)
     return encode_draft(draft, old=old) != old
 
 
@@ -262,22 +268,30 @@ def _make_parents(place: Path, *, above: Path) -> None:
 
 
 def encode_draft(draft: FileDraft, *, old: bytes | None) -> bytes:
-    """Return a draft as a file: it keeps the ends of lines that it had, while browsers always send CRLF.
+    """Return a draft as a file. A text that was not changed keeps its bytes, a changed one its line ends.
 
     A Parquet file is edited as JSON lines, and becomes one again.
 
     Raises:
-        InvalidInput: a line is no row of the Parquet file, or there is none that says what columns it has.
+        InvalidInput: a line is no row of the Parquet file, there is none that says what columns it has, or a text was
+            changed that is not written back to the same bytes.
 
     """
-    text = _end_lines(draft.text)
+    text = normalise_lines(draft.text)
     was_parquet = old is not None and is_parquet(draft.path)
     if is_parquet(draft.target):
         return _encode_rows(draft, text, old if was_parquet else None)
     if was_parquet and not draft.target.endswith(LINES_SUFFIX):
         message = f"{draft.path} is edited as JSON lines: it stays a Parquet file, or becomes one that ends with {LINES_SUFFIX}."
         raise InvalidInput(message, code="bad_rows")
-    return (text.replace("\n", "\r\n") if b"\r\n" in (old or b"") and not was_parquet else text).encode()
+    if old is None or was_parquet:
+        return text.encode()
+    if text == normalise_lines(show_content(draft.path, old)):
+        return old
+    if reason := explain_read_only(old):
+        message = f"{draft.path} is read-only here. {reason} Change it with Git."
+        raise InvalidInput(message, code="read_only")
+    return restore_lines(text, old=old)
 
 
 def _encode_rows(draft: FileDraft, text: str, old: bytes | None) -> bytes:
@@ -287,7 +301,3 @@ def _encode_rows(draft: FileDraft, text: str, old: bytes | None) -> bytes:
         )
         raise InvalidInput(message, code="bad_rows")
     return make_parquet(draft.target, text, old=old)
-
-
-def _end_lines(text: str) -> str:
-    return text.replace("\r\n", "\n")

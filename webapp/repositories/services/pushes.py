@@ -10,7 +10,7 @@ from django.db import transaction
 from webapp.accounts import services as accounts
 from webapp.core.errors import AppError
 from webapp.repositories import permissions
-from webapp.repositories.rules.names import check_new_branch_name
+from webapp.repositories.rules.names import check_new_branch_name, explain_clash
 from webapp.repositories.services.announcements import announce
 from webapp.repositories.services.copies import check_copy
 from webapp.repositories.services.deletions import finish_deletion, intend_deletion
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from webapp.repositories.models import Repository
 
 MAX_REFS = 200
+TAGS = "refs/tags/"
 
 
 @dataclass(slots=True)
@@ -32,8 +33,9 @@ class PushRules:
     """The state that the updates of one push are judged against, growing with each accepted one."""
 
     default_branch: str
-    names: dict[str, str]
-    """Lower-case name → name of every branch there is."""
+    branches: set[str]
+    """All branches but those that the push deletes."""
+    tags: set[str]
 
 
 def check_push(*, repository: Repository, updates: Iterable[RefUpdate], by: Principal, excess: str = "") -> list[str]:
@@ -55,9 +57,13 @@ def check_push(*, repository: Repository, updates: Iterable[RefUpdate], by: Prin
         return [error.detail]
     if len(updates) > MAX_REFS:
         return [f"a push moves at most {MAX_REFS} refs"]
+    deleted = {update.ref for update in updates if not update.after}
     rules = PushRules(
         default_branch=repository.default_branch,
-        names={record.name_lower: record.name for record in repository.branches.all()},
+        branches={
+            name for name in repository.branches.values_list("name", flat=True) if f"{HEADS}{name}" not in deleted
+        },
+        tags={name for name in repository.git.list_tags() if f"{TAGS}{name}" not in deleted},
     )
     reasons = [excess] if excess else []
     for update in updates:
@@ -111,11 +117,11 @@ def _settle_tag(repository: Repository, update: RefUpdate, *, by: Principal) -> 
 
 
 def _refusal(repository: Repository, rules: PushRules, update: RefUpdate, *, by: Principal) -> str:
-    if update.ref.startswith("refs/tags/"):
-        return _tag_refusal(repository, update, by=by)
-    if not update.ref.startswith("refs/heads/"):
+    if update.ref.startswith(TAGS):
+        return _tag_refusal(repository, rules, update, by=by)
+    if not update.ref.startswith(HEADS):
         return f"{update.ref}: only branches and tags can be pushed"
-    branch = update.ref.removeprefix("refs/heads/")
+    branch = update.ref.removeprefix(HEADS)
     try:
         if not update.before:
             check_new_branch_name(branch)
@@ -124,10 +130,12 @@ def _refusal(repository: Repository, rules: PushRules, update: RefUpdate, *, by:
         return error.detail
     if not update.after:
         return _deletion_refusal(repository, rules, branch)
-    taken = rules.names.get(branch.lower())
-    if taken is not None and taken != branch:
-        return f"branch {branch}: names are unique without case, and there is {taken}"
-    rules.names[branch.lower()] = branch
+    # A branch that the database has keeps its name: it may be made again by a push that was cut off.
+    if branch not in rules.branches and (
+        clash := explain_clash(branch, branches=rules.branches, tags=() if update.before else rules.tags)
+    ):
+        return clash
+    rules.branches.add(branch)
     protected = branch == rules.default_branch or permissions.find_protection(repository, branch) is not None
     if protected and update.before and not update.fast_forward:
         return f"branch {branch} only moves forward; a force push would lose commits"
@@ -139,14 +147,16 @@ def _deletion_refusal(repository: Repository, rules: PushRules, branch: str) -> 
         return f"branch {branch} is the default branch and cannot be deleted"
     if permissions.find_protection(repository, branch) is not None:
         return f"branch {branch} is protected; remove its protection first"
-    rules.names.pop(branch.lower(), None)
     return ""
 
 
-def _tag_refusal(repository: Repository, update: RefUpdate, *, by: Principal) -> str:
-    name = update.ref.removeprefix("refs/tags/")
+def _tag_refusal(repository: Repository, rules: PushRules, update: RefUpdate, *, by: Principal) -> str:
+    name = update.ref.removeprefix(TAGS)
     if update.before and not permissions.can_maintain(by, repository):
         return f"tag {name} exists; only maintainers move or delete tags"
-    if update.after and repository.branches.filter(name_lower=name.lower()).exists():
+    if not update.after:
+        return ""
+    if any(branch.lower() == name.lower() for branch in rules.branches):
         return f"tag {name} has the name of a branch"
+    rules.tags.add(name)
     return ""

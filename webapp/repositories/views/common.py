@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from webapp.accounts.permissions import signed_in
 from webapp.accounts.services import note_reading
 from webapp.core import pages
-from webapp.repositories.services import FileDraft
+from webapp.repositories.services import FileDraft, find_target
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +53,7 @@ def read_open(form: EditForm) -> FileDraft:
     """Return the file that is open, as it was typed."""
     names = ("source", "path", "content")
     source, target, text = (str(form.data.get(name, "")).replace("\0", "") for name in names)
-    return FileDraft(source, target.strip("/ ") or source, text)
+    return FileDraft(source, find_target(target, source=source), text)
 
 
 def add_refusal(form: Form, error: AppError) -> None:

@@ -76,7 +76,7 @@ def raw(request: HttpRequest, repo: str, rest: str) -> HttpResponse:
     repository = queries.get_repository(signed_in(request), repo)
     ref, path = split_ref(repository, rest)
     file = queries.read_blob(repository, ref, path)
-    kind = "application/octet-stream" if file.is_binary else "text/plain; charset=utf-8"
+    kind = "text/plain; charset=utf-8" if file.is_utf8 and not file.is_binary else "application/octet-stream"
     response = HttpResponse(file.content, content_type=kind)
     response["Content-Disposition"] = f"attachment; filename*=UTF-8''{quote(path.rpartition('/')[2])}"
     response["X-Content-Type-Options"] = "nosniff"

@@ -8,6 +8,8 @@ from typing import Any
 from django import template
 from django.contrib.messages.storage.base import Message
 
+from webapp.accounts.services import find_kept_form
+from webapp.accounts.services.kept_forms import KeptForm
 from webapp.core.undo import Undo, read_undo
 from webapp.notices.queries.inbox import MOST_COUNTED, count_unread
 from webapp.site.pages import shell, tour
@@ -47,6 +49,13 @@ def tour_step(context: Mapping[str, Any]) -> tour.TourStep | None:
     """Return the step of the tour that the address asks for."""
     request = context.get("request")
     return tour.read_step(request.GET.get(tour.PARAMETER, "")) if request is not None else None
+
+
+@register.simple_tag(takes_context=True)
+def kept_form(context: Mapping[str, Any]) -> KeptForm | None:
+    """Return the form that was not sent from this page, because its author's session had ended."""
+    request = context.get("request")
+    return find_kept_form(request) if request is not None else None
 
 
 @register.simple_tag
