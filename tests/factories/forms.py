@@ -24,8 +24,8 @@ from webapp.datasets.queries import get_dataset, list_deleted_branches, list_tra
 from webapp.git.values import Change, Person
 from webapp.notices.rules.facts import Reason
 from webapp.pulls.models import Comment, Merge, PendingComment, PullRequest
+from webapp.pulls.queries.lines import read_lines
 from webapp.pulls.queries.pulls import list_changes
-from webapp.pulls.queries.remarks import find_lines
 from webapp.pulls.services import refresh_pull
 from webapp.repositories.models import Repository
 from webapp.repositories.queries import get_head
@@ -262,7 +262,8 @@ def suggest_change() -> dict[str, Any]:
     [path] = [file.path for file in list_changes(pull).files][:1]
     anchor = {"path": path, "line": 1, "side": "head"}
     body = f"```suggestion\n{token_hex()}\n```"
-    comment = Comment(pull=pull, author=pull.author, body=body, anchor=anchor, quoted=find_lines(pull, anchor) or "")
+    lines = read_lines(pull, anchor)
+    comment = Comment(pull=pull, author=pull.author, body=body, anchor=anchor, quoted=lines.text if lines else "")
     comment.save()
     return {"comments": [comment.pk]}
 

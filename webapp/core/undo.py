@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from django.contrib import messages
 
+from jobs.parsing import load_json
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -36,5 +38,5 @@ def read_undo(message: Message) -> Undo | None:
     tags = message.extra_tags or ""
     if not tags.startswith(_PREFIX):
         return None
-    url, fields = json.loads(tags.removeprefix(_PREFIX))
+    url, fields = load_json(tags.removeprefix(_PREFIX))
     return Undo(url, [(name, value) for name, value in fields])

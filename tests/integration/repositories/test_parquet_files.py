@@ -125,8 +125,8 @@ def test_a_new_one_is_not_written_as_text(web: Client, repository: Repository) -
 
 def test_rows_without_a_text_are_refused_by_name(web: Client, repository: Repository, ines: Principal) -> None:
     _commit(repository, ines, pa.table({"tags": [["a"]]}), "seeds/nyc/tags.parquet")
-    answer = web.get("/r/nyc/edit/master/seeds/nyc/tags.parquet")
-    assert answer.status_code == 404
+    answer = web.get("/r/nyc/edit/master/seeds/nyc/tags.parquet", follow=True)
+    assert answer.redirect_chain == [("/r/nyc/blob/master/seeds/nyc/tags.parquet", 302)]
     refusal = "column 'tags' is a list<element: string>, which has no text to edit. Change it with Git."
     assert refusal in unescape(read_page(answer))
 

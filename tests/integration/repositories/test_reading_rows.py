@@ -143,10 +143,10 @@ def test_rows_that_are_lost_or_out_of_order_are_not_believed(
 
 
 def test_repositories_show_their_newest_commit_without_rows(repository: Repository, ines: Principal) -> None:
-    page = repositories_page(ines, q="", page=1)
+    page = repositories_page(ines, q="", parameters={})
     assert [row.commit for row in page.rows] == [queries.get_commit(repository, "master")]
     Commit.objects.all().delete()
-    assert repositories_page(ines, q="", page=1) == page
+    assert repositories_page(ines, q="", parameters={}) == page
 
 
 def test_what_lies_far_apart_is_asked_of_git(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:

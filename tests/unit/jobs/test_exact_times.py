@@ -173,9 +173,9 @@ def test_tables_with_int96_are_read_in_all_years(tmp_path: Path) -> None:
         old = pa.Table.from_pylist(rows, schema_to_pyarrow(table.schema()))
         pq.write_table(old, file.file_path.removeprefix("file://"), use_deprecated_int96_timestamps=True)
         scanned = table.scan(row_filter="at > '2000-01-01T00:00:00'").to_arrow()["at"].to_pylist()
-        request = RowsRequest(table.metadata.model_dump(), ("at", "s"), 0, 10, "", "", 100)
+        request = RowsRequest(table.metadata.model_dump(), ("at", "s"), 0, 10, "", "", (), {}, 100)
         shown = read_rows(request, table.io)[0]
-        sorted_ = read_rows(RowsRequest(table.metadata.model_dump(), ("at",), 0, 1, "at", "", 100), table.io)[0]
+        sorted_ = read_rows(RowsRequest(table.metadata.model_dump(), ("at",), 0, 1, "at", "", (), {}, 100), table.io)[0]
         assert table.scan().to_arrow()["s"].to_pylist() == [{"a": value} for value in FAR]
         return [scanned, shown[0], sorted_[0]]
 

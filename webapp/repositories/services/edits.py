@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from webapp.core.errors import AppError, InvalidInput
 from webapp.git.diff import diff_texts
 from webapp.git.paths import check_path
+from webapp.git.texts import decode
 from webapp.git.values import Change
 from webapp.repositories import queries
 from webapp.repositories.errors import git_refusals
@@ -200,7 +201,7 @@ def show_content(path: str, content: bytes) -> str:
         InvalidInput: the rows of a Parquet file cannot be edited as text.
 
     """
-    return make_lines(path, content).text if is_parquet(path) else content.decode("utf-8", "replace")
+    return make_lines(path, content).text if is_parquet(path) else decode(content)
 
 
 def is_changed(draft: FileDraft, *, repository: Repository, head: str) -> bool:
