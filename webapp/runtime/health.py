@@ -142,9 +142,17 @@ def does_spark_listen() -> bool:
 
     The installation's own one has to answer; one elsewhere can speak TLS, and is only connected to.
     """
+    return takes_spark_connections() if is_spark_shared() else answers_http2(*_find_spark())
+
+
+def takes_spark_connections() -> bool:
+    """Return whether a Spark server holds its address, even one that has stopped answering."""
+    return answers_tcp(*_find_spark())
+
+
+def _find_spark() -> tuple[str, int]:
     address = urlsplit(settings.SPARK_REMOTE)
-    host, port = address.hostname or "localhost", address.port or PORTS["sc"]
-    return answers_tcp(host, port) if is_spark_shared() else answers_http2(host, port)
+    return address.hostname or "localhost", address.port or PORTS["sc"]
 
 
 def look_at_spark() -> PartHealth:

@@ -17,7 +17,7 @@ from webapp.builds.services import trees
 from webapp.core.errors import Unavailable
 from webapp.dispatch.processes import Ending, ProcessEnd, Sandbox, launch, watch
 from webapp.runtime.folders import make_open_folder, remove_folder
-from webapp.runtime.health import does_spark_listen
+from webapp.runtime.health import takes_spark_connections
 from webapp.runtime.hosts import find_hosts
 from webapp.runtime.spark_folders import renew_spark
 
@@ -57,7 +57,7 @@ def end_session(*, owner: str, session_id: str, beat: Callable[[], None]) -> boo
     """
     if not settings.SPARK_REMOTE:
         return True
-    if not does_spark_listen():
+    if not takes_spark_connections():
         logger.warning("No Spark server listens: the session of %s ended with it", owner)
         return True
     try:
