@@ -47,7 +47,7 @@ _HIGHEST_LONG = 2**63 - 1
 
 
 class UnfitFilterError(ValueError):
-    """A literal is no value of the type of its column."""
+    """A literal does not fit the type of its column."""
 
     def __init__(self, name: str, kind: IcebergType, reason: str) -> None:
         super().__init__(f"column {name!r} is a {kind}: {reason}")
@@ -76,7 +76,7 @@ def fit_filter(expression: e.BooleanExpression, schema: Schema) -> e.BooleanExpr
     """Return an expression that is true for the rows for which the given one is, with literals that lose nothing.
 
     Raises:
-        UnfitFilterError: a literal is no value of the type of its column.
+        UnfitFilterError: a literal does not fit the type of its column.
         ValueError: there is no such column.
 
     """

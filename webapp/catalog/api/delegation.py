@@ -15,6 +15,7 @@ from webapp.catalog.rules.branch_properties import MASTER
 from webapp.catalog.rules.commits import CommitRequest
 from webapp.catalog.rules.errors import Forbidden, NoSuchTable
 from webapp.catalog.rules.refs import TableRef, is_internal
+from webapp.catalog.rules.updates import find_location
 from webapp.catalog.storage import credentials
 from webapp.catalog.storage.credentials import StorageKeys
 from webapp.core.principals import Principal
@@ -81,11 +82,7 @@ def without_shown(call: Call, request: CommitRequest) -> CommitRequest:
     if call.by.job is None and not is_object_location(settings.TRIBUTARY_WAREHOUSE):
         return request  # asking where the table is would cost every commit a query
     _, row = _find(call.table, by=call.by)
-    if row is None:
-        named = [update.get("location") for update in request.updates if update.get("action") == "set-location"]
-        location = str(named[-1]).rstrip("/") if named else ""
-    else:
-        location = row.location
+    location = (find_location(request.updates) or "") if row is None else row.location
     if call.by.job is None and not is_object_location(location):
         return request
     shown = _shown(call, location)

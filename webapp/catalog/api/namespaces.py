@@ -36,8 +36,8 @@ def create_namespace(call: Call) -> CatalogResponse:
 
 def load_namespace(call: Call) -> CatalogResponse:
     """Return a namespace's properties."""
-    properties = queries.namespace_properties(call.namespace, by=call.by)
-    return _answer(call.namespace, properties, lasts=True)
+    levels = call.namespace
+    return _answer(levels, queries.namespace_properties(levels, by=call.by), lasts=True)
 
 
 def namespace_exists(call: Call) -> CatalogResponse:

@@ -5,7 +5,7 @@ client proposed; `-1` means "the one added last". A client may prepare a commit 
 meanwhile: stale numbers are a retryable 409, because nothing is wrong with the request but its age.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from typing import Any, cast
@@ -81,6 +81,12 @@ class Fold:
     added_snapshots: dict[int, int] = dataclass_field(default_factory=dict)
     removed_snapshots: bool = False
     passed_heads: list[int] = dataclass_field(default_factory=list)
+
+
+def find_location(updates: Iterable[Mapping[str, Any]]) -> str | None:
+    """Return the location that the updates of a commit name last, without a slash at its end; None if they name none."""
+    named = [str(update.get("location")).rstrip("/") for update in updates if update.get("action") == "set-location"]
+    return named[-1] if named else None
 
 
 def apply_updates(

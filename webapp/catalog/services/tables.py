@@ -20,6 +20,7 @@ from webapp.catalog.rules.iceberg import Metadata
 from webapp.catalog.rules.metadata import no_snapshot, normalise, placeholder, uuid_of
 from webapp.catalog.rules.readable import check_foreign
 from webapp.catalog.rules.refs import SEPARATOR, TableRef, check_levels, check_name, is_internal, table_ref
+from webapp.catalog.rules.updates import find_location
 from webapp.catalog.services.folders import (
     check_location,
     check_register_folder,
@@ -184,8 +185,8 @@ def _prepare(ref: TableRef, row: TableRow, request: CommitRequest, *, by: Princi
     if request.creates and request.branch is not None:
         after = commits.create_on_branch(base, request, now_ms=now_ms())
     else:
-        to = _find_new_place(ref, base, request, by=by)
-        after = commits.commit(base, request, now_ms=now_ms(), place=to)
+        new_place = _find_new_place(ref, base, request, by=by)
+        after = commits.commit(base, request, now_ms=now_ms(), place=new_place)
     if after is base:
         return None
     leaves_room = MASTER not in {target or branch for branch, target in staged_for.items()}
@@ -194,12 +195,10 @@ def _prepare(ref: TableRef, row: TableRow, request: CommitRequest, *, by: Princi
 
 def _find_new_place(ref: TableRef, base: Metadata, request: CommitRequest, *, by: Principal | None) -> str:
     """Return where a commit moves a table to, which as yet has no files but its metadata; empty if it does not move."""
-    named = [
-        str(update.get("location")).rstrip("/") for update in request.updates if update.get("action") == "set-location"
-    ]
-    if base["snapshots"] or request.branch is not None or set(named) <= {base["location"]}:
+    location = find_location(request.updates)
+    if base["snapshots"] or request.branch is not None or location in (None, base["location"]):
         return ""
-    return place(named[-1], ref, by=by)
+    return place(location, ref, by=by)
 
 
 def _chain_for_write(ref: TableRef, base: Metadata, *, by: Principal | None) -> tuple[str, ...]:
@@ -218,8 +217,7 @@ def _create_by_commit(ref: TableRef, request: CommitRequest, *, by: Principal | 
     if by is not None and by.job is not None:
         message = f"{ref.table} is gone: a job writes tables that were there when it began"
         raise Forbidden(message)
-    stated = next((update for update in request.updates if update.get("action") == "set-location"), None)
-    location = place(None if stated is None else str(stated.get("location")), ref, by=by)
+    location = place(find_location(request.updates), ref, by=by)
     metadata = commits.create(
         replace(request, branch=ref.branch), uuid=str(uuid4()), location=location, now_ms=now_ms()
     )

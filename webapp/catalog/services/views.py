@@ -12,6 +12,7 @@ from webapp.catalog.models import Table, View
 from webapp.catalog.queries import ViewRow, ViewView, find_view, load_view_metadata
 from webapp.catalog.rules.errors import AlreadyExists
 from webapp.catalog.rules.refs import TableRef, check_name
+from webapp.catalog.rules.updates import find_location
 from webapp.catalog.rules.views import (
     CreateViewRequest,
     create_view,
@@ -129,8 +130,8 @@ def drop_view(*, ref: TableRef, by: Principal | None) -> None:
 
 def _find_place(ref: TableRef, location: str, updates: Sequence[dict[str, Any]], *, by: Principal | None) -> str:
     """Return where a commit moves a view to; it has no files but its metadata, whose history the next one holds."""
-    named = [str(update.get("location")).rstrip("/") for update in updates if update.get("action") == "set-location"]
-    return location if not named or named[-1] == location else place(named[-1], ref, by=by)
+    named = find_location(updates)
+    return location if named in (None, location) else place(named, ref, by=by)
 
 
 def _swap(ref: TableRef, row: ViewRow, after: dict[str, Any], *, is_moved: bool, by: Principal | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from webapp.core.errors import AppError
+from webapp.git.texts import decode
 from webapp.repositories import queries as repositories
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def read_template(repository: Repository, target: str) -> str:
     for path in TEMPLATE_FILES:
         try:
             if repositories.find_kind(repository, head, path) is not None:
-                return repositories.read_file(repository, head, path).decode(errors="replace")[:MOST_TEMPLATE].strip()
+                return decode(repositories.read_file(repository, head, path))[:MOST_TEMPLATE].strip()
         except AppError:
             continue  # a folder of that name, or a file that is too large to be shown
     return ""
